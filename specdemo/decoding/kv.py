@@ -1,0 +1,88 @@
+"""Where do keys and values live? In tensors made once, written in place; rewinding is a smaller number.
+
+Rows past `length` may hold anything finite: whoever reads them masks them. Knows no model: a layer's shape is learnt
+from the first keys and values that it is given.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+BLOCK = 32  # capacities are multiples of this, so that a reader may round its key length up
+
+
+def round_up(length: int) -> int:
+    """The smallest multiple of BLOCK that holds `length` tokens."""
+    return -(-length // BLOCK) * BLOCK
+
+
+class LayerKV:
+    """Keys and values of one layer. keys: [1, kv_heads, capacity, key_dim]; values likewise with their own width."""
+
+    __slots__ = ("keys", "values")
+
+    def __init__(self) -> None:
+        self.keys: Tensor | None = None
+        self.values: Tensor | None = None
+
+    def reserve(self, capacity: int, keys: Tensor, values: Tensor) -> None:
+        """Make room for `capacity` tokens shaped as keys and values [1, kv_heads, any, dim] are."""
+        # Zeros, not empty: a masked row weighs 0, but 0 * nan is nan.
+        self.keys = keys.new_zeros(1, keys.shape[1], capacity, keys.shape[3])
+        self.values = values.new_zeros(1, values.shape[1], capacity, values.shape[3])
+
+
+class KVCache:
+    """Keys and values of every layer over one sequence, with one length for all of them.
+
+    A forward writes its n rows into every layer with `write`, then calls `advance(n)` once: until then the cache
+    holds what it held, so a forward that fails half way leaves no trace.
+    """
+
+    def __init__(self, layers: int) -> None:
+        self.layers = [LayerKV() for _ in range(layers)]
+        self.capacity = 0
+        self.length = 0
+
+    def begin(self, capacity: int) -> None:
+        """Forget everything and make room for `capacity` tokens; what is held already is kept if it suffices."""
+        self.length = 0
+        if capacity <= self.capacity:
+            return
+        self.capacity = round_up(capacity)
+        for layer in self.layers:
+            layer.keys = layer.values = None  # made again, at the new size, by the next write
+
+    def write(self, index: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        """Put n new rows [1, kv_heads, n, dim] behind the held ones; views of all length + n rows of that layer."""
+        layer, start, stop = self.layers[index], self.length, self.length + keys.shape[2]
+        if stop > self.capacity:
+            raise ValueError(f"the KV cache has room for {self.capacity} tokens, and {stop} were to be held")
+        if layer.keys is None:
+            layer.reserve(self.capacity, keys, values)
+        layer.keys[:, :, start:stop] = keys
+        layer.values[:, :, start:stop] = values
+        return layer.keys[:, :, :stop], layer.values[:, :, :stop]
+
+    def advance(self, n: int) -> None:
+        """The n rows just written in every layer are held from now on."""
+        self.length += n
+
+    def rewind(self, length: int) -> None:
+        """Hold only the first `length` tokens. Nothing is copied."""
+        if not 0 <= length <= self.length:
+            raise ValueError(f"cannot rewind to {length} tokens: {self.length} are held")
+        self.length = length
+
+    @property
+    def bytes(self) -> int:
+        """Memory taken now."""
+        held = [t for layer in self.layers for t in (layer.keys, layer.values) if t is not None]
+        return sum(t.numel() * t.element_size() for t in held)
+
+
+def held(cache: KVCache, index: int) -> tuple[Tensor, Tensor]:
+    """Copies of the held keys and values of one layer, [kv_heads, length, dim]: for a look inside."""
+    layer = cache.layers[index]
+    return tuple(torch.clone(t[0, :, : cache.length]) for t in (layer.keys, layer.values))
