@@ -1,0 +1,92 @@
+"""The cost model against its own definition: simulated rounds, textbook figures, and the limits of α, γ and cost."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from specdemo import theory
+
+ALPHA = st.floats(0, 1)
+GAMMA = st.integers(0, 16)
+COST = st.floats(0, 2)
+
+
+@pytest.mark.parametrize(("alpha", "tokens"), [(0.6, 2.31), (0.7, 2.77), (0.8, 3.36)])
+def test_expected_tokens_at_gamma_four_are_the_published_ones(alpha: float, tokens: float) -> None:
+    assert theory.expected_tokens(alpha, 4) == pytest.approx(tokens, abs=0.005)
+
+
+@pytest.mark.parametrize(("c", "speedup"), [(0.05, 2.8), (0.1, 2.4)])
+def test_the_textbook_speedup_at_alpha_08_and_gamma_four(c: float, speedup: float) -> None:
+    assert theory.textbook_speedup(0.8, 4, c) == pytest.approx(speedup, abs=0.005)
+
+
+@given(ALPHA.filter(lambda alpha: alpha < 0.999), GAMMA)
+def test_the_sum_is_the_closed_form(alpha: float, gamma: int) -> None:
+    closed = (1 - alpha ** (gamma + 1)) / (1 - alpha)
+    assert theory.expected_tokens(alpha, gamma) == pytest.approx(closed)
+
+
+@given(GAMMA)
+def test_a_perfect_draft_writes_gamma_plus_one_and_a_useless_one_writes_one(gamma: int) -> None:
+    assert theory.expected_tokens(1.0, gamma) == gamma + 1
+    assert theory.expected_tokens(0.0, gamma) == 1
+
+
+@pytest.mark.parametrize(("alpha", "gamma"), [(0.3, 2), (0.8, 5)])
+def test_expected_tokens_are_the_mean_of_simulated_rounds(alpha: float, gamma: int) -> None:
+    chance = random.Random(1)
+    rounds = 40_000
+    written = sum(next((i for i in range(gamma) if chance.random() >= alpha), gamma) + 1 for _ in range(rounds))
+    assert theory.expected_tokens(alpha, gamma) == pytest.approx(written / rounds, abs=0.04)
+
+
+@given(ALPHA, GAMMA)
+def test_equal_rates_at_every_position_are_the_alpha_form(alpha: float, gamma: int) -> None:
+    for known in (1, 3, 16):
+        by_position = theory.expected_tokens_by_position([alpha] * known, gamma)
+        assert by_position == pytest.approx(theory.expected_tokens(alpha, gamma))
+
+
+def test_rates_that_fall_with_position_are_multiplied_up() -> None:
+    assert theory.expected_tokens_by_position([0.5, 0.4], 3) == pytest.approx(1 + 0.5 + 0.5 * 0.4 + 0.5 * 0.4 * 0.4)
+    assert theory.expected_tokens_by_position([], 5) == 1
+
+
+@given(ALPHA, st.integers(1, 16), COST, st.floats(0.5, 3), COST)
+def test_writing_the_break_even_tokens_is_a_speedup_of_one(
+    alpha: float, gamma: int, c: float, v: float, o: float
+) -> None:
+    needed = theory.step_cost(gamma, c=c, v=v, o=o)
+    assert theory.predicted_speedup(needed, gamma, c=c, v=v, o=o) == pytest.approx(1)
+    assert theory.predicted_speedup(theory.expected_tokens(alpha, gamma), gamma, c=c, v=v, o=o) * needed == (
+        pytest.approx(theory.expected_tokens(alpha, gamma))
+    )
+
+
+@given(ALPHA, COST)
+def test_the_best_gamma_is_no_worse_than_any_other(alpha: float, c: float) -> None:
+    gamma, speedup = theory.best_gamma(alpha, c)
+    assert all(speedup >= theory.textbook_speedup(alpha, other, c) for other in range(1, 17))
+    assert gamma == 0 or speedup == pytest.approx(theory.textbook_speedup(alpha, gamma, c))
+
+
+def test_a_draft_as_dear_as_the_target_is_not_worth_drafting() -> None:
+    assert theory.best_gamma(0.8, c=1.0) == (0, 1.0)
+    assert theory.best_gamma(0.0, c=0.01) == (0, 1.0)
+
+
+def test_dear_verification_shortens_the_best_draft() -> None:
+    cheap, _ = theory.best_gamma(0.8, 0.05)
+    dear, _ = theory.best_gamma(0.8, 0.05, v=lambda gamma: 1 + 0.1 * gamma)
+    assert dear < cheap
+
+
+@pytest.mark.parametrize(("alpha", "gamma"), [(-0.1, 4), (1.1, 4), (0.5, -1), (float("nan"), 4)])
+def test_an_impossible_alpha_or_gamma_is_refused(alpha: float, gamma: int) -> None:
+    with pytest.raises(ValueError, match="α must lie between"):
+        theory.expected_tokens(alpha, gamma)
