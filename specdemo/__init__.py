@@ -1,0 +1,1 @@
+"""SpecDemo: one prompt, two lanes, one device: plain decoding beside speculative decoding, every figure defensible."""

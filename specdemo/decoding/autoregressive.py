@@ -1,0 +1,51 @@
+"""The baseline lane: plain autoregressive decoding, one token a forward pass. The whole algorithm is on this screen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import Tensor
+
+from specdemo.decoding.clock import Clock
+from specdemo.decoding.ending import Ending
+from specdemo.decoding.faults import refuse_nan
+from specdemo.decoding.runner import Runner, prefill
+from specdemo.decoding.sampling import Sampler, SamplingParams, Stream, race_winner
+from specdemo.decoding.steps import Origin, Step, Token, Why
+
+
+@torch.inference_mode()
+def autoregressive(runner: Runner, prompt_ids: Sequence[int], params: SamplingParams, ending: Ending) -> Iterator[Step]:
+    """Yield a Step for each token of the target's answer to a prompt; the last one says why the lane ended."""
+    clock = Clock(runner.device)
+    clock.start()
+    prompt = torch.tensor(prompt_ids, device=runner.device)
+    sampler = Sampler(params, runner.vocab_size, runner.device, prompt)
+    runner.begin(len(prompt_ids) + ending.left)
+    logits = prefill(runner, prompt).logits
+    why = Why.PREFILL
+    while True:
+        clock.lap("verify")
+        ids, p, p_raw = draw_one(sampler, logits, position=runner.length)
+        token, p, p_raw = torch.stack([ids[0].double(), p, p_raw]).tolist()  # the round's one synchronisation
+        refuse_nan("target", p, p_raw)
+        token = int(token)
+        sampler.commit([token])
+        _, stop = ending.cut([token])
+        emitted = Token(token, Origin.TARGET, p=p, p_raw=p_raw)
+        yield Step((emitted,), why=why, kv_length=runner.length, stop=stop, **clock.times())
+        if stop:
+            return
+        clock.start()
+        logits = runner.forward(ids, rows=1).logits
+        why = Why.PLAIN
+
+
+def draw_one(sampler: Sampler, logits: Tensor, position: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Draw the token [1] that stands at `position` from logits [1, vocab]; p [] as sampled, p_raw [] before that."""
+    logits = logits.float()
+    p = sampler.target(logits, drafted=logits.new_empty(0, dtype=torch.long))
+    noise = sampler.noise(Stream.TARGET, [position]) if sampler.params.temperature else 1
+    ids = race_winner(p, noise)  # [1]
+    return ids, p[0, ids[0]].double(), logits.log_softmax(-1)[0, ids[0]].exp().double()

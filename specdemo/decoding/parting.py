@@ -1,0 +1,51 @@
+"""Where two lanes that should write the same text part, and whether rounding explains it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from specdemo.decoding.runner import Runner, prefill
+from specdemo.decoding.sampling import Sampler, SamplingParams
+
+# Logits of two runs of the same fp32 model differ by some 4e-6; bf16 keeps 8 bits, so 0.06 around a logit of 16.
+NEAR_TIE = {torch.float32: 1e-4, torch.bfloat16: 0.25, torch.float16: 0.03}
+
+
+@dataclass(frozen=True, slots=True)
+class Parting:
+    """The first difference. index: of the emitted token. baseline, speculative: the ids there; None past a lane's end.
+
+    gap: what the target scores one above the other there (logits over temperature, with the noise of the position);
+    None where one lane simply ended. tie: the gap is within what rounding in this dtype explains.
+    """
+
+    index: int
+    baseline: int | None
+    speculative: int | None
+    gap: float | None
+    tie: bool
+
+
+@torch.inference_mode()
+def find_parting(
+    runner: Runner, prompt_ids: Sequence[int], params: SamplingParams, baseline: Sequence[int], other: Sequence[int]
+) -> Parting | None:
+    """Compare two lanes' emitted ids; where they part, ask the target for the gap. Off every clock."""
+    if list(baseline) == list(other):
+        return None
+    shorter = min(len(baseline), len(other))
+    index = next((i for i in range(shorter) if baseline[i] != other[i]), shorter)
+    if index == shorter:
+        mine = baseline[index] if index < len(baseline) else None
+        return Parting(index, mine, other[index] if mine is None else None, None, tie=False)
+    before = torch.tensor([*prompt_ids, *baseline[:index]], device=runner.device)
+    runner.begin(len(before))
+    logits = prefill(runner, before).logits
+    sampler = Sampler(params, runner.vocab_size, runner.device, before)
+    pair = torch.tensor([baseline[index], other[index]], device=runner.device)
+    score = sampler.scores(logits.float(), position=len(before))[0, pair]
+    gap = abs((score[0] - score[1]).item())
+    return Parting(index, baseline[index], other[index], gap, tie=gap <= NEAR_TIE[logits.dtype])

@@ -1,0 +1,59 @@
+"""What the decoders ask of a model: run these ids after what you hold, forget the last ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+
+@dataclass(slots=True)
+class Output:
+    """Result of one forward pass over n ids.
+
+    logits: [rows, vocab] of the last `rows` positions, on the runner's device, in any float dtype.
+    hidden: [n, len(aux_layers) * width], the named layers' outputs side by side; None if none was asked for.
+    """
+
+    logits: Tensor
+    hidden: Tensor | None = None
+
+
+class Runner(Protocol):
+    """A causal language model over one sequence, with a preallocated KV cache.
+
+    vocab_size: width of the logits. max_length: tokens that the context may hold, at most. length: tokens held now.
+    """
+
+    vocab_size: int
+    max_length: int
+    length: int
+    device: torch.device
+
+    def begin(self, capacity: int) -> None:
+        """Empty the cache and make room for `capacity` tokens; allocates only when the room does not suffice."""
+
+    def forward(self, ids: Tensor, rows: int, aux_layers: tuple[int, ...] = ()) -> Output:
+        """Append ids [n] (int64, on device) to the cache; logits of the last `rows` of them (rows >= 0)."""
+
+    def rewind(self, length: int) -> None:
+        """Forget all but the first `length` tokens. O(1): nothing is copied."""
+
+    def twin(self) -> Runner:
+        """Another runner over the same weights with a cache of its own: two lanes, one model in memory."""
+
+
+PREFILL_CHUNK = 512
+
+
+def prefill(runner: Runner, ids: Tensor, aux_layers: tuple[int, ...] = ()) -> Output:
+    """Run a prompt [n] through in chunks, so that attention scores never take n * n; logits of the last position."""
+    hidden = []
+    for start in range(0, len(ids), PREFILL_CHUNK):
+        chunk = ids[start : start + PREFILL_CHUNK]
+        last = start + len(chunk) == len(ids)
+        out = runner.forward(chunk, rows=int(last), aux_layers=aux_layers)
+        hidden.append(out.hidden)
+    return Output(out.logits, torch.cat(hidden) if aux_layers else None)

@@ -1,0 +1,220 @@
+"""From logits to the distribution that is really sampled from, and the noise that draws from it.
+
+The draw is an exponential race: x = argmax p(x) / e(x) with e ~ Exp(1), which is argmax(log p + g) with Gumbel g.
+The noise is a counter-based function of (seed, stream, counter, token id): the same for one row or many, for a full
+or a pruned vocabulary, on any device, with no generator whose state could leak from one run into the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class SamplingParams:
+    """How both lanes sample. temperature 0 is greedy; top_k 0, top_p 1, min_p 0, repetition_penalty 1 switch off.
+
+    draft_temperature: the drafter's own temperature; None takes `temperature`.
+    """
+
+    temperature: float = 0.0
+    top_k: int = 0
+    top_p: float = 1.0
+    min_p: float = 0.0
+    repetition_penalty: float = 1.0
+    seed: int = 0
+    draft_temperature: float | None = None
+
+
+class Stream(IntEnum):
+    """Independent sources of noise; two that must not be correlated never share one."""
+
+    TARGET = 1  # the target's draw at a position; shared noise gives the drafter the same
+    DRAFT = 2  # the drafter's draws under rejection and block
+    ACCEPT = 3  # the uniform numbers that judge a draft
+    RESIDUAL = 4  # the token drawn after a refusal, or the bonus
+
+
+# --- Noise -----------------------------------------------------------------------------------------------------------
+
+_M64 = (1 << 64) - 1
+
+
+def _mix(x: int) -> int:
+    """The splitmix64 finaliser (Steele, Lea, Flood 2014): a bijection on 64 bits."""
+    x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9 & _M64
+    x = (x ^ (x >> 27)) * 0x94D049BB133111EB & _M64
+    return x ^ (x >> 31)
+
+
+def _signed(x: int) -> int:
+    """The low 32 bits as the int32 of the same bits."""
+    x &= 0xFFFFFFFF
+    return x - (1 << 32) if x >> 31 else x
+
+
+def noise_keys(seed: int, stream: Stream, counters: Sequence[int]) -> list[tuple[int, int]]:
+    """One pair of 32-bit keys a counter: a hash of all three, so that equal keys mean equal (seed, stream, counter)."""
+    base = _mix((seed & _M64) ^ _mix(stream * 0x9E3779B97F4A7C15 & _M64))
+    mixed = [_mix((base + counter * 0x9E3779B97F4A7C15) & _M64) for counter in counters]
+    return [(_signed(x), _signed(x >> 32)) for x in mixed]
+
+
+def uniform_bits(keys: list[tuple[int, int]], ids: Tensor) -> Tensor:
+    """31 uniform bits as int32 [rows, n] for each key and each id [n] (int32).
+
+    A keyed integer hash: multiply-xorshift rounds with Wellons' "lowbias32" constants, the second key between them.
+    int32 products wrap; the masks make the arithmetic shifts logical.
+    """
+    first, second = torch.tensor(keys, dtype=torch.int32).to(ids.device, non_blocking=True).T[:, :, None]
+    x = ids ^ first  # [rows, n]
+    x ^= (x >> 16) & 0xFFFF
+    x *= _signed(0x7FEB352D)
+    x ^= (x >> 15) & 0x1FFFF
+    x ^= second
+    x *= _signed(0x846CA68B)
+    x ^= (x >> 16) & 0xFFFF
+    x *= _signed(0x9E3779B1)
+    x ^= (x >> 15) & 0x1FFFF
+    return x.bitwise_and_(0x7FFFFFFF)
+
+
+def uniform(keys: list[tuple[int, int]], ids: Tensor) -> Tensor:
+    """float32 [rows, n] uniform on (0, 1); fine near 0, where 31 bits keep their relative precision."""
+    return uniform_bits(keys, ids).float().add_(0.5).mul_(2.0**-31).clamp_(max=1 - 2.0**-24)
+
+
+def exponential(keys: list[tuple[int, int]], ids: Tensor) -> Tensor:
+    """float32 [rows, n] Exp(1) variates, never 0 nor infinite."""
+    return uniform(keys, ids).neg_().log1p_().neg_()
+
+
+def race_winner(weights: Tensor, noise: Tensor) -> Tensor:
+    """Index [...] drawn from unnormalised weights [..., n] by an exponential race against noise [..., n] (or 1)."""
+    return (weights / noise).argmax(-1)
+
+
+# --- Processing ------------------------------------------------------------------------------------------------------
+
+
+def penalise(logits: Tensor, seen: Tensor, penalty: float) -> Tensor:
+    """Repetition penalty (Keskar et al. 2019, CTRL): logits [rows, vocab] of `seen` [rows, vocab] tokens pushed down."""
+    return torch.where(seen, torch.where(logits < 0, logits * penalty, logits / penalty), logits)
+
+
+def truncate(p: Tensor, params: SamplingParams) -> Tensor:
+    """Top-k, then top-p, then min-p over probabilities [rows, vocab], each renormalised: transformers' order.
+
+    Ties at a threshold are kept, so a row's result never depends on the order of a sort.
+    """
+    if 0 < params.top_k < p.shape[-1]:
+        p = _keep(p, p.topk(params.top_k).values[:, -1:])
+    if params.top_p < 1:
+        p = _keep(p, _nucleus_threshold(p, params.top_p))
+    if params.min_p > 0:
+        p = _keep(p, params.min_p * p.amax(-1, keepdim=True))
+    return p
+
+
+def _keep(p: Tensor, threshold: Tensor) -> Tensor:
+    kept = torch.where(p >= threshold, p, 0.0)
+    return kept.div_(kept.sum(-1, keepdim=True))
+
+
+# Sorting a whole vocabulary costs milliseconds on a CPU; a nucleus nearly always lies within its likeliest few hundred.
+_HEAD = 512
+
+
+def _nucleus_threshold(p: Tensor, top_p: float) -> Tensor:
+    """The probability [rows, 1] of the last token that the smallest set of mass >= top_p takes in."""
+    if p.device.type == "cpu" and p.shape[-1] > 64 * _HEAD:
+        # a row of its own: which rows go to the full sort must not depend on the rows beside them
+        return torch.cat([_threshold_of_row(row, top_p) for row in p.split(1)])
+    return _threshold_in(p.sort(-1, descending=True).values, top_p)
+
+
+def _threshold_of_row(p: Tensor, top_p: float) -> Tensor:
+    head = p.topk(_HEAD).values
+    if head.sum() < top_p:
+        head = p.sort(-1, descending=True).values
+    return _threshold_in(head, top_p)
+
+
+def _threshold_in(descending: Tensor, top_p: float) -> Tensor:
+    before = descending.cumsum(-1) - descending  # mass of the likelier tokens
+    last = (before < top_p).sum(-1, keepdim=True) - 1
+    return descending.gather(-1, last.clamp(min=0))
+
+
+# --- The lane's sampler ----------------------------------------------------------------------------------------------
+
+
+class Sampler:
+    """One lane's processing: turns logits into p (or q) and knows which tokens the penalty has seen.
+
+    Only the repetition penalty has a state, the set of tokens in prompt and output; `commit` extends it.
+    """
+
+    def __init__(self, params: SamplingParams, vocab_size: int, device: torch.device, prompt_ids: Tensor):
+        self.params = params
+        self.ids = torch.arange(vocab_size, dtype=torch.int32, device=device)
+        self.seen: Tensor | None = None
+        if params.repetition_penalty != 1:
+            self.seen = torch.zeros(vocab_size, dtype=torch.bool, device=device)
+            self.seen[prompt_ids] = True
+
+    def commit(self, tokens: Sequence[int]) -> None:
+        """Emitted tokens: the penalty sees them from now on."""
+        if self.seen is not None:
+            self.seen[torch.tensor(tokens, device=self.seen.device)] = True
+
+    def target(self, logits: Tensor, drafted: Tensor) -> Tensor:
+        """p [k + 1, vocab] from logits [k + 1, vocab]; row i stands after the drafted tokens [k] before it."""
+        if self.seen is not None:
+            logits = penalise(logits, self._seen_before(drafted), self.params.repetition_penalty)
+        return self._distribution(logits, self.params.temperature)
+
+    def draft(self, logits: Tensor, drafted: Sequence[Tensor]) -> Tensor:
+        """q [vocab] from the drafter's logits [vocab], after the tokens drafted in this round so far."""
+        logits = logits.float()[None]
+        if self.seen is not None:
+            seen = self.seen.clone()
+            for token in drafted:
+                seen[token] = True
+            logits = penalise(logits, seen[None], self.params.repetition_penalty)
+        temperature = self.params.draft_temperature
+        return self._distribution(logits, self.params.temperature if temperature is None else temperature)[0]
+
+    def scores(self, logits: Tensor, position: int) -> Tensor:
+        """What decides the draw at a position before truncation: [1, vocab] logits over temperature, plus Gumbel noise."""
+        if self.seen is not None:
+            logits = penalise(logits, self.seen[None], self.params.repetition_penalty)
+        if not self.params.temperature:
+            return logits
+        return logits / self.params.temperature - self.noise(Stream.TARGET, [position]).log()
+
+    def noise(self, stream: Stream, counters: Sequence[int]) -> Tensor:
+        """Exp(1) noise [len(counters), vocab]."""
+        return exponential(noise_keys(self.params.seed, stream, counters), self.ids)
+
+    def uniforms(self, stream: Stream, counter: int, n: int) -> Tensor:
+        """n uniform numbers [n] on (0, 1)."""
+        ids = torch.arange(n, dtype=torch.int32, device=self.ids.device)
+        return uniform(noise_keys(self.params.seed, stream, [counter]), ids)[0]
+
+    def _distribution(self, logits: Tensor, temperature: float) -> Tensor:
+        if temperature == 0:
+            return torch.zeros_like(logits).scatter_(-1, logits.argmax(-1, keepdim=True), 1.0)
+        return truncate((logits / temperature).softmax(-1), self.params)
+
+    def _seen_before(self, drafted: Tensor) -> Tensor:
+        """[k + 1, vocab]: row i has also seen drafted[:i]."""
+        seen = self.seen.repeat(len(drafted) + 1, 1)
+        rows, columns = torch.tril_indices(len(drafted), len(drafted), device=seen.device)
+        seen[rows + 1, drafted[columns]] = True
+        return seen

@@ -1,0 +1,162 @@
+"""The speculative lane: draft, verify, commit. The whole algorithm is on this screen.
+
+A drafter proposes up to γ tokens, the target judges them all in one forward pass, and what it accepts is followed by
+one token of its own. The output is distributed exactly as the target's (Leviathan, Kalman, Matias 2023; Chen et al.
+2023); under shared noise it is the very text that `autoregressive` writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import Tensor
+
+from specdemo.decoding import verification
+from specdemo.decoding.autoregressive import draw_one
+from specdemo.decoding.clock import Clock
+from specdemo.decoding.drafter import Draft, Drafter
+from specdemo.decoding.ending import Ending
+from specdemo.decoding.faults import refuse_nan
+from specdemo.decoding.runner import Runner, prefill
+from specdemo.decoding.sampling import Sampler, SamplingParams, Stream, race_winner
+from specdemo.decoding.steps import Drafted, Origin, Rule, Step, Token, Verdict, Why
+from specdemo.decoding.verification import Judgement
+
+
+@torch.inference_mode()
+def speculative(
+    runner: Runner,
+    drafter: Drafter,
+    prompt_ids: Sequence[int],
+    params: SamplingParams,
+    rule: Rule,
+    gamma: int,
+    ending: Ending,
+) -> Iterator[Step]:
+    """Yield a Step for each forward pass of the target; the last one says why the lane ended."""
+    clock = Clock(runner.device)
+    clock.start()
+    prompt = torch.tensor(prompt_ids, device=runner.device)
+    sampler = Sampler(params, runner.vocab_size, runner.device, prompt)
+    dice = _Dice(sampler, rule)
+    runner.begin(len(prompt_ids) + ending.left)
+    out = prefill(runner, prompt, drafter.aux_layers)
+    clock.lap("verify")
+    last, p, p_raw = draw_one(sampler, out.logits, position=runner.length)
+    first, p, p_raw = torch.stack([last[0].double(), p, p_raw]).tolist()
+    refuse_nan("target", p, p_raw)
+    sampler.commit([int(first)])
+    _, stop = ending.cut([int(first)])
+    if gamma and not stop:
+        clock.lap("other")
+        drafter.begin(prompt, int(first), out.hidden, len(prompt_ids) + ending.left + 1)
+        clock.lap("draft")
+    emitted = Token(int(first), Origin.TARGET, p=p, p_raw=p_raw)
+    yield Step((emitted,), why=Why.PREFILL, kv_length=runner.length, stop=stop, **clock.times())
+
+    while not stop:
+        clock.start()
+        length = runner.length
+        wanted = min(gamma, ending.left - 1)  # a draft never runs past the budget or the context
+        dice.start(position=length + 1)
+        draft = drafter.propose(wanted, dice.draw) if wanted else Draft(last[:0])
+        k = len(draft.ids)
+        clock.lap("draft")
+        out = runner.forward(torch.cat([last, draft.ids]), rows=k + 1, aux_layers=drafter.aux_layers if gamma else ())
+        clock.lap("verify")
+        accepted, tokens, drafted = _judge(dice, out.logits.float(), draft)
+        keep, stop = ending.cut([token.id for token in tokens])
+        ids = [token.id for token in tokens]
+        runner.rewind(length + 1 + accepted)
+        sampler.commit(ids)
+        last = torch.tensor(ids[-1:], device=runner.device)
+        if gamma and not stop:
+            clock.lap("other")
+            drafter.commit(ids, accepted, out.hidden)
+            clock.lap("draft")
+        why = Why.BUDGET if wanted < gamma else Why.POLICY if k == wanted else Why.NO_MATCH
+        yield Step(
+            tuple(tokens[:keep]), drafted, gamma, why if gamma else Why.PLAIN, runner.length, stop=stop, **clock.times()
+        )
+
+
+def _judge(dice: _Dice, logits: Tensor, draft: Draft) -> tuple[int, list[Token], tuple[Drafted, ...]]:
+    """Judge a draft of k by the target's logits [k + 1, vocab]: accepted, the emitted tokens, and every verdict."""
+    k = len(draft.ids)
+    p = dice.sampler.target(logits, draft.ids)  # [k + 1, vocab]
+    judged = dice.judge(p, draft)
+    emitted = torch.cat([draft.ids, judged.token])  # [k + 1]; entry `accepted` is overwritten by the target's token
+    emitted = torch.where(torch.arange(k + 1, device=emitted.device) == judged.accepted, judged.token, emitted)
+    rows = torch.arange(k + 1, device=emitted.device)
+    nothing = p.new_zeros(1)
+    q = nothing.expand(k) + 1 if draft.q is None else draft.q if draft.q.dim() == 1 else draft.q[rows[:k], draft.ids]
+    table = torch.stack(  # [7, k + 1] in float64, which holds every id exactly: the round's one synchronisation
+        [
+            emitted.double(),
+            p[rows, emitted].double(),
+            (logits[rows, emitted] - logits.logsumexp(-1)).exp().double(),
+            torch.cat([draft.ids, nothing]).double(),
+            torch.cat([q, nothing]).double(),
+            torch.cat([p[rows[:k], draft.ids], nothing]).double(),
+            torch.cat([judged.draws[0].double(), judged.accepted.double()]),
+        ]
+    ).tolist()
+    ids, ps, raws, drafts, qs, drafted_ps, draws = table
+    accepted = int(draws.pop())
+    refuse_nan("target", *ps, *raws)
+    refuse_nan("draft", *qs)
+    tokens = [Token(int(ids[i]), Origin.ACCEPTED, ps[i], qs[i], raws[i]) for i in range(accepted)]
+    own = Origin.TARGET if not k else Origin.BONUS if accepted == k else Origin.CORRECTED
+    tokens.append(Token(int(ids[accepted]), own, ps[accepted], None, raws[accepted]))
+    drafted = tuple(Drafted(int(drafts[i]), _verdict(i, accepted), qs[i], drafted_ps[i], draws[i]) for i in range(k))
+    return accepted, tokens, drafted
+
+
+def _verdict(i: int, accepted: int) -> Verdict:
+    return Verdict.ACCEPTED if i < accepted else Verdict.REFUSED if i == accepted else Verdict.UNREACHED
+
+
+class _Dice:
+    """One lane's noise: what the drafter draws with, and what the rule judges with.
+
+    Under shared noise both sides draw position t with the noise of t. Under the other rules every round has noise of
+    its own, and draft, acceptance and residual never share a stream: that would bias the output.
+    """
+
+    def __init__(self, sampler: Sampler, rule: Rule):
+        self.sampler = sampler
+        self.rule = rule
+        self._round = 0
+        self._position = 0
+        self._greedy = sampler.params.temperature == 0
+        temperature = sampler.params.draft_temperature
+        self._greedy_draft = temperature == 0 or (temperature is None and self._greedy)
+
+    def start(self, position: int) -> None:
+        """A round begins; its first drafted token would stand at `position`."""
+        self._round += 1
+        self._position = position
+
+    def draw(self, logits: Tensor, drafted: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+        """The drafter's next token (see drafter.Draw)."""
+        q = self.sampler.draft(logits, drafted)
+        shared = self.rule is Rule.SHARED_NOISE
+        stream = Stream.TARGET if shared else Stream.DRAFT
+        counter = self._position + len(drafted) if shared else self._round << 8 | len(drafted)
+        noise = 1 if self._greedy_draft else self.sampler.noise(stream, [counter])[0]
+        token = race_winner(q, noise)
+        return token, q[token] if shared else q
+
+    def judge(self, p: Tensor, draft: Draft) -> Judgement:
+        """The rule's judgement, B = 1, of a draft of k by p [k + 1, vocab]."""
+        k = len(draft.ids)
+        if self.rule is Rule.SHARED_NOISE or not k:
+            positions = range(self._position, self._position + k + 1)
+            noise = p.new_ones(1) if self._greedy else self.sampler.noise(Stream.TARGET, positions)
+            return verification.shared_noise(p[None], draft.ids[None], noise[None])
+        q = draft.q if draft.q is not None else torch.zeros_like(p[:k]).scatter_(-1, draft.ids[:, None], 1.0)
+        uniforms = self.sampler.uniforms(Stream.ACCEPT, self._round, k)
+        noise = p.new_ones(1) if self._greedy else self.sampler.noise(Stream.RESIDUAL, [self._round])
+        rule = verification.rejection if self.rule is Rule.REJECTION else verification.block
+        return rule(p[None], draft.ids[None], q[None], uniforms[None], noise)

@@ -1,0 +1,176 @@
+"""Token, Drafted, Step, Trace: the data that flows through the house.
+
+A decoder yields Steps; a Step is what one forward pass of the target produced. Whatever a person sees is a fold over
+a stream of Steps. Everything here is frozen, picklable and free of tensors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+from specdemo.decoding.sampling import SamplingParams
+
+
+class Origin(StrEnum):
+    """Who is responsible for an emitted token."""
+
+    TARGET = "target"  # plain decoding, or a speculative step that drafted nothing
+    ACCEPTED = "accepted"  # proposed by the drafter, accepted by the target
+    CORRECTED = "corrected"  # the target's own token where a draft was refused
+    BONUS = "bonus"  # the target's token after a fully accepted draft
+    UNKNOWN = "unknown"  # a remote engine that does not say
+
+
+class Verdict(StrEnum):
+    """What became of a drafted token."""
+
+    ACCEPTED = "accepted"
+    REFUSED = "refused"
+    UNREACHED = "unreached"  # behind a refusal: never judged
+
+
+class Rule(StrEnum):
+    """How the target judges a draft (see verification.py)."""
+
+    SHARED_NOISE = "shared noise"
+    REJECTION = "rejection"
+    BLOCK = "block"
+
+
+class Why(StrEnum):
+    """Why a step drafted as many tokens as it did."""
+
+    PREFILL = "prefill"  # the first token: it comes from the prompt's own forward
+    PLAIN = "plain"  # the baseline lane never drafts
+    POLICY = "policy"  # as many as the draft length policy asked for
+    NO_MATCH = "no match"  # the drafter had nothing, or less than asked, to propose
+    BUDGET = "budget"  # cut to what max_new_tokens or the context still allow
+
+
+class Stop(StrEnum):
+    """Why a lane ended."""
+
+    EOS = "end of text"
+    STOP_STRING = "stop string"
+    BUDGET = "token budget"
+    CONTEXT = "context limit"
+    STOPPED = "stopped"  # somebody pressed Stop
+    FAULT = "fault"
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One emitted token.
+
+    p and q are the probabilities really sampled from (greedy p is 1); p_raw is the target's, before temperature and
+    truncation. None where unknown, or where there was no draft.
+    """
+
+    id: int
+    origin: Origin
+    p: float | None = None
+    q: float | None = None
+    p_raw: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Drafted:
+    """One proposed token. q, p: draft's and target's probability of it, as sampled from.
+
+    draw: the uniform number it was judged with under rejection and block; under shared noise the id the target drew.
+    parent: index of the drafted token before it in a tree; None in a chain.
+    """
+
+    id: int
+    verdict: Verdict
+    q: float | None = None
+    p: float | None = None
+    draw: float | None = None
+    parent: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What one forward pass of the target produced.
+
+    gamma: the draft length asked for. kv_length: tokens in the target's cache once the step is committed.
+    The three times (seconds) add up to the step's share of the lane's clock; None where unknown.
+    residual_top: (id, probability) of the likeliest tokens of the distribution the last token was drawn from.
+    stop: set on the last step of a lane.
+    """
+
+    tokens: tuple[Token, ...]
+    drafted: tuple[Drafted, ...] = ()
+    gamma: int = 0
+    why: Why = Why.PLAIN
+    kv_length: int = 0
+    draft_seconds: float | None = None
+    verify_seconds: float | None = None
+    other_seconds: float | None = None
+    residual_top: tuple[tuple[int, float], ...] = ()
+    stop: Stop | None = None
+
+    @property
+    def accepted(self) -> int:
+        """Drafted tokens that the target accepted, those behind an end of text included."""
+        return sum(d.verdict is Verdict.ACCEPTED for d in self.drafted)
+
+    @property
+    def judged(self) -> int:
+        """Accepted and refused; a draft behind a refusal is never reached."""
+        return sum(d.verdict is not Verdict.UNREACHED for d in self.drafted)
+
+    @property
+    def seconds(self) -> float | None:
+        """The step's share of its lane's clock."""
+        times = (self.draft_seconds, self.verify_seconds, self.other_seconds)
+        return None if None in times else sum(times)
+
+
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """A lane's whole run: enough to show, measure and replay it without a model.
+
+    lane: "baseline" or "speculative". texts: what each emitted token adds to the text ("" while a character is
+    incomplete), one entry per emitted token; filled in above this floor. pair and environment: plain facts to print.
+    """
+
+    lane: str
+    prompt_ids: tuple[int, ...]
+    params: SamplingParams
+    rule: Rule
+    steps: tuple[Step, ...] = ()
+    texts: tuple[str, ...] = ()
+    pair: dict[str, str] = field(default_factory=dict)
+    environment: dict[str, str] = field(default_factory=dict)
+    row: int = 0
+    version: int = SCHEMA_VERSION
+
+    def add(self, steps: Iterable[Step]) -> Trace:
+        """The trace with more steps at its end."""
+        return replace(self, steps=(*self.steps, *steps))
+
+    @property
+    def tokens(self) -> tuple[Token, ...]:
+        """Every emitted token, in order."""
+        return tuple(token for step in self.steps for token in step.tokens)
+
+    @property
+    def token_ids(self) -> tuple[int, ...]:
+        """Ids of every emitted token, in order."""
+        return tuple(token.id for token in self.tokens)
+
+    @property
+    def prefill_seconds(self) -> float | None:
+        """Seconds of the first step: the prompt's forward, and the drafter's on the speculative lane."""
+        return self.steps[0].seconds if self.steps else None
+
+    @property
+    def stop_reason(self) -> Stop | None:
+        """Why the lane ended; None while it runs."""
+        return self.steps[-1].stop if self.steps else None

@@ -1,0 +1,1 @@
+"""Cheap proposers of tokens, one file each."""

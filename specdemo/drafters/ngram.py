@@ -1,0 +1,65 @@
+"""N-gram lookup: propose what followed the most recent occurrence of the text's last words (prompt lookup decoding).
+
+The index is kept up to date token by token, so a proposal costs a few dictionary look-ups whatever the length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from specdemo.decoding.drafter import Draft, Draw
+
+
+class NgramDrafter:
+    """Proposes a continuation copied from prompt and output; a one-hot q, and no model at all.
+
+    It looks for the longest suffix first, from `longest` tokens down to `shortest` (Saxena 2023), and copies on
+    through its own proposal where the match ends at the end of the text.
+    """
+
+    aux_layers: tuple[int, ...] = ()
+
+    def __init__(self, device: torch.device, longest: int = 4, shortest: int = 2, max_length: int = 1 << 30):
+        self.max_length = max_length
+        self._device = device
+        self._lengths = range(longest, shortest - 1, -1)
+        self._ids: list[int] = []
+        self._next: dict[tuple[int, ...], int] = {}  # n-gram -> index of the token after its latest occurrence
+
+    def begin(self, prompt_ids: Tensor, first: int, hidden: Tensor | None, capacity: int) -> None:
+        """Index a prompt and the first token after it."""
+        self._ids, self._next = [], {}
+        for token in prompt_ids.tolist():
+            self._append(token)
+        self._append(first)
+
+    def propose(self, gamma: int, draw: Draw) -> Draft:
+        """Up to gamma tokens that followed the latest match; none where nothing matches."""
+        start = self._match()
+        copied: list[int] = []
+        if start is not None:
+            for i in range(start, start + gamma):
+                copied.append(self._ids[i] if i < len(self._ids) else copied[i - len(self._ids)])
+        return Draft(torch.tensor(copied, dtype=torch.long, device=self._device))
+
+    def commit(self, tokens: Sequence[int], accepted: int, hidden: Tensor | None) -> None:
+        """Index the round's tokens."""
+        for token in tokens:
+            self._append(token)
+
+    def _match(self) -> int | None:
+        for n in self._lengths:
+            start = self._next.get(tuple(self._ids[-n:])) if len(self._ids) > n else None
+            if start is not None:
+                return start
+        return None
+
+    def _append(self, token: int) -> None:
+        # the n-grams that end just before this token are followed by it: only now, so the suffix never finds itself
+        for n in self._lengths:
+            if len(self._ids) >= n:
+                self._next[tuple(self._ids[-n:])] = len(self._ids)
+        self._ids.append(token)

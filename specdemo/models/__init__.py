@@ -1,0 +1,1 @@
+"""Everything that knows transformers: presets, loading, precision, tokenizers and the general runner."""

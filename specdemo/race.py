@@ -1,0 +1,138 @@
+"""Two lanes on one device, fairly clocked: a plain synchronous generator of picklable Steps; no thread, lock or Event.
+
+A lane's clock runs only inside its own Steps. `race` always advances the lane whose own clock is behind, so both
+stream live and at every moment the two are compared at the same lane time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from specdemo.decoding.autoregressive import autoregressive
+from specdemo.decoding.ending import Ending, Limits
+from specdemo.decoding.sampling import SamplingParams
+from specdemo.decoding.speculative import speculative
+from specdemo.decoding.steps import Rule, Step
+from specdemo.models.pair import Pair
+from specdemo.models.text import StopStrings
+
+
+class Lane(StrEnum):
+    """Which side of the page a Step belongs to."""
+
+    BASELINE = "baseline"
+    SPECULATIVE = "speculative"
+
+
+class Mode(StrEnum):
+    """How two lanes share one device."""
+
+    RACED = "raced"  # always the lane whose own clock is behind
+    ONE_AFTER_ANOTHER = "one after another"  # the baseline to its end, then the speculative lane
+
+
+class RequestRefused(ValueError):
+    """A request that cannot be run; the message is a sentence for a person, with the next step."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is asked of both lanes. gamma: draft length, 0 to 16."""
+
+    prompt_ids: tuple[int, ...]
+    params: SamplingParams = SamplingParams()
+    rule: Rule = Rule.SHARED_NOISE
+    gamma: int = 5
+    max_new_tokens: int = 128
+    stop_strings: tuple[str, ...] = ()
+    mode: Mode = Mode.RACED
+
+
+@dataclass(frozen=True, slots=True)
+class LaneStep:
+    """One Step and the lane it belongs to: what `race` yields."""
+
+    lane: Lane
+    step: Step
+
+
+MAX_GAMMA = 16
+MAX_NEW_TOKENS = 8192
+MAX_STOP_STRINGS = 8
+
+_RANGES = {  # name, lowest, highest, what it is called on the page
+    "temperature": (0, 5, "The temperature"),
+    "draft_temperature": (0, 5, "The draft temperature"),
+    "top_k": (0, 1_000_000, "Top-k"),
+    "top_p": (1e-6, 1, "Top-p"),
+    "min_p": (0, 1, "Min-p"),
+    "repetition_penalty": (0.1, 10, "The repetition penalty"),
+    "seed": (-(2**63), 2**63 - 1, "The seed"),
+}
+
+
+def check(pair: Pair, request: Request) -> None:
+    """Raise RequestRefused for a request that no lane can run, whatever number came in."""
+    for name, (lowest, highest, title) in _RANGES.items():
+        value = getattr(request.params, name)
+        if value is not None and not _within(value, lowest, highest):
+            raise RequestRefused(f"{title} must lie between {lowest:g} and {highest:g}, not {value}.")
+    if any(t is not None and 0 < t < 0.01 for t in (request.params.temperature, request.params.draft_temperature)):
+        raise RequestRefused("A temperature this small overflows; take 0 for greedy decoding, or at least 0.01.")
+    for value, lowest, highest, title in (
+        (request.gamma, 0, MAX_GAMMA, "The draft length γ"),
+        (request.max_new_tokens, 1, MAX_NEW_TOKENS, "Max new tokens"),
+        (len(request.stop_strings), 0, MAX_STOP_STRINGS, "The number of stop strings"),
+    ):
+        if not _within(value, lowest, highest) or int(value) != value:
+            raise RequestRefused(f"{title} must be a whole number between {lowest} and {highest}, not {value}.")
+    n = len(request.prompt_ids)
+    if n == 0:
+        raise RequestRefused("The prompt is empty for this model: write something that it has tokens for.")
+    if n >= pair.context:
+        raise RequestRefused(
+            f"The prompt takes {n:,} tokens and this pair's context holds {pair.context:,}, the answer included: "
+            f"shorten the prompt by at least {n - pair.context + 1:,} tokens."
+        )
+
+
+def _within(value: float, lowest: float, highest: float) -> bool:
+    return isinstance(value, int | float) and math.isfinite(value) and lowest <= value <= highest
+
+
+def lanes(pair: Pair, request: Request) -> dict[Lane, Iterator[Step]]:
+    """Both lanes, ready to be advanced, each with its own cache, sampler and end over the same weights."""
+    limits = Limits(request.max_new_tokens, pair.context, pair.eos_ids)
+
+    def ending() -> Ending:
+        strings = request.stop_strings
+        return Ending(limits, len(request.prompt_ids), StopStrings(pair.tokenizer, strings) if strings else None)
+
+    ids, params = request.prompt_ids, request.params
+    return {
+        Lane.BASELINE: autoregressive(pair.target, ids, params, ending()),
+        Lane.SPECULATIVE: speculative(
+            pair.target_twin, pair.drafter, ids, params, request.rule, request.gamma, ending()
+        ),
+    }
+
+
+def race(pair: Pair, request: Request) -> Iterator[LaneStep]:
+    """Run both lanes to their ends; closing the generator stops the model within one step."""
+    check(pair, request)
+    running = lanes(pair, request)
+    clocks = dict.fromkeys(running, 0.0)
+    try:
+        while running:
+            lane = min(running, key=clocks.get) if request.mode is Mode.RACED else next(iter(running))
+            step = next(running[lane])
+            clocks[lane] += step.seconds
+            if step.stop:
+                del running[lane]
+            yield LaneStep(lane, step)
+    finally:
+        for generator in running.values():
+            generator.close()

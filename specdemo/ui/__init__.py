@@ -1,0 +1,1 @@
+"""The page: Gradio only. Adapts the race to a browser."""
