@@ -1,0 +1,117 @@
+"""A finished race as a file: both lanes' Traces in one versioned JSON document, and back again, exactly.
+
+Floats come back bit for bit, infinities and NaN included (as strings, so that the file stays JSON). A file that is
+not such a race is refused with a sentence that names the key.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic_core import from_json
+
+from specdemo.decoding.steps import SCHEMA_VERSION, Trace
+
+LANES = ("baseline", "speculative")
+LARGEST = 256 * 1024 * 1024  # bytes: hundreds of times the longest race
+
+
+class TraceFileRefused(ValueError):
+    """A file that is no race of ours; the message is a sentence for a person."""
+
+
+class RaceFile(BaseModel):
+    """What a file holds."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
+
+    baseline: Trace
+    speculative: Trace
+
+
+def dump(race: RaceFile) -> bytes:
+    """The race as a JSON document."""
+    return race.model_dump_json().encode()
+
+
+def parse(data: bytes | str) -> RaceFile:
+    """The race in a JSON document; raises TraceFileRefused."""
+    if len(data) > LARGEST:
+        raise TraceFileRefused(f"The file is larger than {LARGEST >> 20} MiB, which no race is.")
+    try:
+        document = from_json(data, allow_inf_nan=True)
+    except ValueError as error:
+        raise TraceFileRefused(f"The file is not JSON: {error}.") from None
+    _refuse_other_versions(document)
+    try:
+        race = RaceFile.model_validate(document)
+    except ValidationError as error:
+        raise TraceFileRefused(_sentence(error)) from None
+    for lane in LANES:
+        _refuse_contradictions(lane, getattr(race, lane))
+    return race
+
+
+def save(path: Path, race: RaceFile) -> None:
+    """Write the file whole or not at all; raises OSError."""
+    data = dump(race)
+    handle, temporary = tempfile.mkstemp(dir=path.resolve().parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        Path(temporary).chmod(0o644)  # mkstemp's 0600 is for secrets
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def load(path: Path) -> RaceFile:
+    """Read a file; raises OSError or TraceFileRefused."""
+    if path.stat().st_size > LARGEST:  # before it is read into memory
+        raise TraceFileRefused(f"The file is larger than {LARGEST >> 20} MiB, which no race is.")
+    return parse(path.read_bytes())
+
+
+def _refuse_other_versions(document: object) -> None:
+    """Before the keys are looked at: another version may have others, and the version is the useful thing to say."""
+    for lane in LANES:
+        trace = document.get(lane) if isinstance(document, dict) else None
+        version = trace.get("version", SCHEMA_VERSION) if isinstance(trace, dict) else SCHEMA_VERSION
+        if version != SCHEMA_VERSION:
+            raise TraceFileRefused(
+                f"At {lane}.version: the file is of version {_short(version)}; this program reads {SCHEMA_VERSION}."
+            )
+
+
+def _refuse_contradictions(lane: str, trace: Trace) -> None:
+    if trace.lane != lane:
+        raise TraceFileRefused(f"At {lane}.lane: the trace says that it is of lane {_short(trace.lane)}.")
+    tokens = len(trace.tokens)
+    if trace.texts and len(trace.texts) != tokens:
+        raise TraceFileRefused(f"At {lane}.texts: {len(trace.texts)} texts for {tokens} emitted tokens.")
+
+
+def _sentence(error: ValidationError) -> str:
+    first, *others = error.errors(include_url=False, include_context=False)
+    key = ""
+    for part in first["loc"]:
+        name = str(part) if isinstance(part, int) or part.isidentifier() else _short(part)
+        key += f"[{name}]" if isinstance(part, int) else f".{name}" if key else name
+    more = f" (and {len(others)} more such places)" if others else ""
+    if not key:
+        return f"The file is JSON, but not a race: it is {_short(first['input'])}."
+    if first["type"] in ("missing", "missing_argument"):
+        return f"At {key}: the key is missing{more}."
+    if first["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
+        return f"At {key}: no race has such a key{more}."
+    return f"At {key}: {first['msg'][0].lower()}{first['msg'][1:]}, not {_short(first['input'])}{more}."
+
+
+def _short(value: object) -> str:
+    """A value out of a stranger's file, harmless and short enough for a sentence."""
+    text = ascii(value) if isinstance(value, str | int | float | None) else f"a {type(value).__name__}"
+    return text if len(text) <= 60 else f"{text[:57]}..."
