@@ -1,0 +1,11 @@
+"""What loading may refuse. Each carries one or two sentences for a person: what happened, and what to do next."""
+
+from __future__ import annotations
+
+
+class ModelUnavailable(Exception):
+    """A model could not be fetched, verified or loaded as asked."""
+
+
+class PairRefused(Exception):
+    """Both models may be sound, but this draft cannot speak for this target."""
