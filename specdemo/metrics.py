@@ -11,10 +11,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from specdemo.decoding.parting import Parting
 from specdemo.decoding.steps import Origin, Rule, Step, Stop, Verdict
 
 EQUAL_FROM, EQUAL_TO = 0.97, 1.03
-FP32_TIE = 1e-4  # top-2 logit gap below which two fp32 lanes may part by rounding alone
 
 
 class LaneMetrics:
@@ -167,7 +167,7 @@ class Sameness(StrEnum):
 class Comparison:
     """The speculative lane beside the baseline: the numbers that a verdict is written from.
 
-    compared: tokens that both lanes have emitted. gap: top-2 logit gap at the first difference, where measured.
+    compared: tokens that both lanes have emitted. parting: the logit gap at the first difference, where measured.
     """
 
     speedup: float | None  # decode: tokens/s over tokens/s
@@ -175,8 +175,7 @@ class Comparison:
     identity_promised: bool
     compared: int
     first_difference: int | None  # index of the first token that is not the same
-    gap: float | None
-    tie_below: float
+    parting: Parting | None
     drafted: int
     target_passes: int
     tokens_per_target_pass: float | None
@@ -200,9 +199,9 @@ class Comparison:
             return None
         if self.identical:
             return Sameness.IDENTICAL
-        if self.gap is None:
+        if self.parting is None:
             return Sameness.UNEXPLAINED
-        return Sameness.ROUNDING_TIE if self.gap < self.tie_below else Sameness.FAULT
+        return Sameness.ROUNDING_TIE if self.parting.tie else Sameness.FAULT
 
     @property
     def speed(self) -> Speed | None:
@@ -228,13 +227,12 @@ def compare(
     speculative: LaneMetrics,
     *,
     promised: bool = True,
-    gap: float | None = None,
-    tie_below: float = FP32_TIE,
+    parting: Parting | None = None,
 ) -> Comparison:
     """The two lanes beside each other, at any moment of a race.
 
-    promised: see `identity_promised`. gap: top-2 logit gap at `first_difference`, for which a model is needed: compare
-    once without, measure there, compare again with it. tie_below: the gap that rounding may explain in this dtype.
+    promised: see `identity_promised`. parting: what `find_parting` measured; it needs the model, so compare without it
+    first and ask only when there is a `first_difference`.
     """
     return Comparison(
         speedup=_ratio(speculative.tokens_per_second, baseline.tokens_per_second),
@@ -242,8 +240,7 @@ def compare(
         identity_promised=promised,
         compared=min(baseline.tokens, speculative.tokens),
         first_difference=_first_difference(baseline, speculative),
-        gap=gap,
-        tie_below=tie_below,
+        parting=parting,
         drafted=speculative.drafted,
         target_passes=speculative.target_passes,
         tokens_per_target_pass=speculative.tokens_per_target_pass,

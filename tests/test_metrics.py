@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from specdemo.decoding.parting import Parting
 from specdemo.decoding.steps import Drafted, Origin, Rule, Step, Stop, Token, Verdict, Why
 from specdemo.metrics import Comparison, LaneMetrics, Sameness, Speed, compare, identity_promised
 from tests.steps_strategy import lane_steps
@@ -185,15 +186,14 @@ def test_a_near_tie_is_a_tie_and_a_wide_gap_is_a_fault() -> None:
     lanes = plain_lane([1, 2, 3, 4]), LaneMetrics.of([first(), round_of("AR", [2, 9]), round_of("R", [4])])
     assert (compare(*lanes).identical, compare(*lanes).first_difference) == (False, 2)
     assert compare(*lanes).sameness is Sameness.UNEXPLAINED
-    tie = compare(*lanes, gap=0.06, tie_below=0.125)
+    tie = compare(*lanes, parting=Parting(2, 3, 9, 0.06, tie=True))
     assert (tie.sameness, tie.speed) == (Sameness.ROUNDING_TIE, Speed.FASTER)
-    fault = compare(*lanes, gap=1.9, tie_below=0.125)
+    fault = compare(*lanes, parting=Parting(2, 3, 9, 1.9, tie=False))
     assert (fault.sameness, fault.speed) == (Sameness.FAULT, Speed.FAULT)
-    assert compare(*lanes, gap=0.06).sameness is Sameness.FAULT
 
 
 def test_under_rejection_identity_is_neither_claimed_nor_denied() -> None:
-    both = compare(plain_lane([1, 2, 3]), plain_lane([1, 5, 3]), promised=False, gap=3.0)
+    both = compare(plain_lane([1, 2, 3]), plain_lane([1, 5, 3]), promised=False)
     assert both.identical is None
     assert both.sameness is Sameness.SAME_DISTRIBUTION
     assert both.speed is not Speed.FAULT
