@@ -13,7 +13,7 @@ Stopper = Callable[[Sequence[int]], int | None]
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """max_new_tokens: the budget. context: tokens that prompt and output may take together. eos_ids: any of them ends."""
+    """max_new_tokens: the budget. context: what prompt and output may take together. eos_ids: any of them ends."""
 
     max_new_tokens: int
     context: int

@@ -103,7 +103,7 @@ def race_winner(weights: Tensor, noise: Tensor) -> Tensor:
 
 
 def penalise(logits: Tensor, seen: Tensor, penalty: float) -> Tensor:
-    """Repetition penalty (Keskar et al. 2019, CTRL): logits [rows, vocab] of `seen` [rows, vocab] tokens pushed down."""
+    """Repetition penalty (Keskar et al. 2019): logits [rows, vocab] of `seen` [rows, vocab] tokens pushed down."""
     return torch.where(seen, torch.where(logits < 0, logits * penalty, logits / penalty), logits)
 
 
@@ -191,7 +191,7 @@ class Sampler:
         return self._distribution(logits, self.params.temperature if temperature is None else temperature)[0]
 
     def scores(self, logits: Tensor, position: int) -> Tensor:
-        """What decides the draw at a position before truncation: [1, vocab] logits over temperature, plus Gumbel noise."""
+        """What decides the draw at a position before truncation: [1, vocab] logits over temperature plus the noise."""
         if self.seen is not None:
             logits = penalise(logits, self.seen[None], self.params.repetition_penalty)
         if not self.params.temperature:

@@ -88,7 +88,7 @@ def _at(values: Tensor, position: Tensor) -> Tensor:
 
 
 def _residual(p: Tensor, q: Tensor, accepted: Tensor, weight: Tensor) -> Tensor:
-    """Unnormalised [B, V]: max(weight * p - q, 0) where a draft was refused, p after a full acceptance or where it is 0."""
+    """Unnormalised [B, V]: max(weight * p - q, 0) where a draft was refused, else (or where that is 0) p."""
     row = accepted[:, None, None].expand(-1, 1, p.shape[-1])
     p_row = p.gather(1, row)[:, 0]
     q_row = q.gather(1, row.clamp(max=q.shape[1] - 1))[:, 0]
