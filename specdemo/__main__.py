@@ -1,0 +1,7 @@
+"""python -m specdemo: the command line."""
+
+import sys
+
+from specdemo.cli import main
+
+sys.exit(main())

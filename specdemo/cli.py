@@ -1,0 +1,239 @@
+"""The command line: the race in a terminal, and the benchmark.
+
+What cannot be done is said in a sentence on stderr, with exit code 2; Ctrl-C ends the lanes where they are, shows
+what they wrote, and exits with 130.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+# torch and transformers take seconds to import: `--help` and a mistyped option do not wait for them.
+if TYPE_CHECKING:
+    from specdemo.metrics import Comparison
+    from specdemo.models.pair import Pair
+    from specdemo.race import Lane, Request
+    from specdemo.recording import Recording
+
+REFUSED, INTERRUPTED = 2, 130
+RULES = ("shared-noise", "rejection", "block")
+MODES = ("raced", "one-after-another")
+PRECISIONS = ("int8", "int4")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; the exit code."""
+    argv = sys.argv[1:] if argv is None else list(argv)
+    parser = argparse.ArgumentParser(prog="specdemo", description="Plain and speculative decoding, raced.")
+    commands = parser.add_subparsers(required=True, metavar="command")
+    _add_run(commands.add_parser("run", help="one prompt through both lanes, in the terminal"))
+    bench_parser = commands.add_parser("bench", help="measure the engine against transformers' generate()")
+    if argv[:1] == ["bench"]:
+        from specdemo import bench
+
+        bench.add_arguments(bench_parser)
+        bench_parser.set_defaults(command=bench.main)
+    args = parser.parse_args(argv)
+    try:
+        return args.command(args) or 0
+    except KeyboardInterrupt:
+        print("Stopped.", file=sys.stderr)
+        return INTERRUPTED
+
+
+def _add_run(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("prompt", help="what to ask the model")
+    pair = parser.add_argument_group("the pair")
+    pair.add_argument("--target", default="embedded", metavar="PATH", help="a model's folder or hub id (%(default)s)")
+    pair.add_argument("--drafter", default="ngram", metavar="NAME", help="ngram, or a model's folder or hub id (ngram)")
+    pair.add_argument("--draft-precision", choices=PRECISIONS, help="load the draft quantised (the target's precision)")
+    pair.add_argument("--device", help="as torch names it (cuda where there is one, else cpu)")
+    sampling = parser.add_argument_group("sampling, the same in both lanes")
+    sampling.add_argument("--temperature", type=float, default=0.0, help="0 is greedy (0)")
+    sampling.add_argument("--top-k", type=int, default=0, help="0 is off (0)")
+    sampling.add_argument("--top-p", type=float, default=1.0, help="1 is off (1)")
+    sampling.add_argument("--min-p", type=float, default=0.0, help="0 is off (0)")
+    sampling.add_argument("--repetition-penalty", type=float, default=1.0, help="1 is off (1)")
+    sampling.add_argument("--draft-temperature", type=float, help="the drafter's own (the target's)")
+    sampling.add_argument("--seed", type=int, default=0, help="(0)")
+    race = parser.add_argument_group("the race")
+    race.add_argument("--gamma", type=int, default=5, help="draft length, 0 to 16; 0 is plain decoding (%(default)s)")
+    race.add_argument("--rule", choices=RULES, default=RULES[0], help="how a draft is judged (%(default)s)")
+    race.add_argument("--mode", choices=MODES, default=MODES[0], help="how two lanes share a device (%(default)s)")
+    race.add_argument("--max-new-tokens", type=int, default=128, help="(%(default)s)")
+    race.add_argument("--stop", action="append", default=[], metavar="TEXT", help="end at this text; may be repeated")
+    race.add_argument("--json", type=Path, metavar="FILE", help="keep both lanes' traces")
+    parser.set_defaults(command=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """The race of one prompt, shown and perhaps kept."""
+    from rich.console import Console
+
+    from specdemo.models.errors import ModelUnavailable, PairRefused
+    from specdemo.models.pair import PairSpec, load_pair
+    from specdemo.race import RequestRefused, check
+
+    console = Console(highlight=False, markup=False)
+    spec = PairSpec(target=args.target, drafter=args.drafter, draft_precision=args.draft_precision, device=args.device)
+    try:
+        if args.json is not None and not args.json.resolve().parent.is_dir():
+            raise RequestRefused(f"There is no folder {args.json.resolve().parent} to write {args.json.name} into.")
+        _refuse_unreadable(args.prompt)
+        with _Progress() as progress:
+            pair = load_pair(spec, progress)
+        request = _request(args, pair)
+        check(pair, request)
+    except (ModelUnavailable, PairRefused, RequestRefused) as error:
+        print(error, file=sys.stderr)
+        return REFUSED
+    recordings, interrupted = _race(console, pair, request)
+    comparison = _compare(pair, request, recordings)
+    _show(console, recordings, comparison, request)
+    kept = args.json is None or _keep(args.json, pair, request, recordings)
+    return INTERRUPTED if interrupted else 0 if kept else REFUSED
+
+
+def _request(args: argparse.Namespace, pair: Pair) -> Request:
+    from specdemo.decoding.sampling import SamplingParams
+    from specdemo.decoding.steps import Rule
+    from specdemo.models.text import encode_chat
+    from specdemo.race import Mode, Request, RequestRefused
+
+    try:
+        prompt_ids = encode_chat(pair.tokenizer, [{"role": "user", "content": args.prompt}])
+    except ValueError as error:
+        raise RequestRefused(str(error)) from error
+    params = SamplingParams(
+        temperature=args.temperature,
+        top_k=args.top_k,
+        top_p=args.top_p,
+        min_p=args.min_p,
+        repetition_penalty=args.repetition_penalty,
+        seed=args.seed,
+        draft_temperature=args.draft_temperature,
+    )
+    return Request(
+        prompt_ids=tuple(prompt_ids),
+        params=params,
+        rule=Rule(args.rule.replace("-", " ")),
+        gamma=args.gamma,
+        max_new_tokens=args.max_new_tokens,
+        stop_strings=tuple(args.stop),
+        mode=Mode(args.mode.replace("-", " ")),
+    )
+
+
+def _refuse_unreadable(prompt: str) -> None:
+    """Before the models load: a prompt that no tokenizer could be given."""
+    from specdemo.race import RequestRefused
+
+    if not prompt.strip():
+        raise RequestRefused("The prompt is empty: write something for the model to answer.")
+    try:
+        prompt.encode()
+    except UnicodeEncodeError:
+        raise RequestRefused("The prompt holds bytes that are no text: give it in UTF-8.") from None
+
+
+def _race(console: object, pair: Pair, request: Request) -> tuple[dict[Lane, Recording], bool]:
+    """Both lanes to their ends, or to Ctrl-C; what they wrote, and whether they were interrupted."""
+    from specdemo.race import Lane, race
+    from specdemo.recording import Recording
+    from specdemo.terminal import RaceView
+
+    recordings = {lane: Recording(lane, pair.tokenizer) for lane in Lane}
+    interrupted = False
+    with RaceView(console, recordings, request.stop_strings) as view:
+        steps = race(pair, request)
+        try:
+            for lane_step in steps:
+                recordings[lane_step.lane].add(lane_step.step)
+                view.update()
+        except KeyboardInterrupt:
+            interrupted = True
+        finally:
+            steps.close()
+    for recording in recordings.values():
+        recording.stop()
+    return recordings, interrupted
+
+
+def _compare(pair: Pair, request: Request, recordings: dict[Lane, Recording]) -> Comparison:
+    from specdemo.decoding.parting import find_parting
+    from specdemo.metrics import compare, identity_promised
+    from specdemo.race import Lane
+
+    baseline, speculative = (recordings[lane].metrics for lane in (Lane.BASELINE, Lane.SPECULATIVE))
+    promised = identity_promised(request.rule, request.params.temperature)
+    comparison = compare(baseline, speculative, promised=promised)
+    if comparison.identical is not False:
+        return comparison
+    parting = find_parting(pair.target, request.prompt_ids, request.params, baseline.ids, speculative.ids)
+    return compare(baseline, speculative, promised=promised, parting=parting)
+
+
+def _show(console: object, recordings: dict[Lane, Recording], comparison: Comparison, request: Request) -> None:
+    from specdemo import terminal
+    from specdemo.race import Lane
+
+    speculative = recordings[Lane.SPECULATIVE]
+    console.print(terminal.panes(console, recordings, request.stop_strings))
+    console.print(terminal.legend(speculative), "", terminal.summary(recordings, comparison), "", sep="\n")
+    console.print(terminal.verdict(comparison), terminal.sameness(comparison), sep="\n")
+
+
+def _keep(path: Path, pair: Pair, request: Request, recordings: dict[Lane, Recording]) -> bool:
+    """Write both traces; whether that worked."""
+    from specdemo import trace_files
+    from specdemo.environment import environment
+
+    facts = environment(str(pair.target.device))
+    traces = {lane.value: one.trace(request, pair.facts, facts) for lane, one in recordings.items()}
+    try:
+        trace_files.save(path, trace_files.RaceFile(**traces))
+    except OSError as error:
+        print(f"The traces could not be written to {path}: {error.strerror or error}.", file=sys.stderr)
+        return False
+    print(f"Both traces are in {path}.", file=sys.stderr)
+    return True
+
+
+class _Progress:
+    """First downloads and conversions on stderr: a bar on a terminal, else a line for each thing done."""
+
+    def __init__(self) -> None:
+        self._bar = None
+        self._message = ""
+
+    def __call__(self, fraction: float | None, message: str) -> None:
+        from tqdm import tqdm
+
+        if message != self._message:
+            self._close()
+            self._message = message
+            if not sys.stderr.isatty():
+                print(f"{message} ...", file=sys.stderr, flush=True)
+        if sys.stderr.isatty():
+            if self._bar is None:
+                form = (
+                    "{desc}: {percentage:3.0f} %|{bar}| {elapsed}" if fraction is not None else "{desc} ... {elapsed}"
+                )
+                self._bar = tqdm(total=1.0, desc=message, file=sys.stderr, leave=False, bar_format=form)
+            self._bar.update((fraction or 0.0) - self._bar.n)
+            self._bar.refresh()
+
+    def __enter__(self) -> _Progress:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._close()
+
+    def _close(self) -> None:
+        if self._bar is not None:
+            self._bar.close()
+            self._bar = None

@@ -1,0 +1,90 @@
+"""Imports point down only, as the design's map says; read from the source of every file, nothing is imported here."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+FILES = sorted((ROOT / "specdemo").rglob("*.py"))
+
+# Room -> floor; a file may import its own room and lower floors. A file not named here is of the floor of its folder.
+FLOORS = {
+    "specdemo.decoding": 0,
+    "specdemo.models": 1,
+    "specdemo.drafters": 1,
+    "specdemo.theory": 1,
+    "specdemo.metrics": 2,
+    "specdemo.race": 2,
+    "specdemo.environment": 2,
+    "specdemo.trace_files": 2,
+    "specdemo.recording": 3,
+    "specdemo.terminal": 4,
+    "specdemo.bench": 5,
+    "specdemo.ui": 5,
+    "specdemo.cli": 6,
+    "specdemo.__main__": 7,
+}
+# Rooms on one floor that may know each other.
+NEIGHBOURS = {("specdemo.models", "specdemo.drafters")}
+
+
+def module_of(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def room_of(module: str) -> str:
+    return ".".join(module.split(".")[:2])
+
+
+def imports_of(path: Path) -> set[str]:
+    """Every module that a file imports, those inside functions included."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: a relative import"
+            if node.module == "specdemo":
+                found.update(f"specdemo.{alias.name}" for alias in node.names)
+            else:
+                found.add(node.module)
+    return found
+
+
+@pytest.mark.parametrize("path", FILES, ids=module_of)
+def test_a_file_imports_only_its_own_room_and_rooms_below(path: Path) -> None:
+    room = room_of(module_of(path))
+    if room == "specdemo":
+        assert not imports_of(path)
+        return
+    for module in imports_of(path):
+        if module.split(".")[0] == "specdemo":
+            below = room_of(module)
+            allowed = FLOORS[below] < FLOORS[room] or below == room or (room, below) in NEIGHBOURS
+            assert allowed, f"{room} imports {module}"
+
+
+@pytest.mark.parametrize("path", [f for f in FILES if "decoding" in f.parts], ids=module_of)
+def test_the_engine_knows_torch_and_the_standard_library_only(path: Path) -> None:
+    known = {"torch", "specdemo", *sys.stdlib_module_names}
+    assert {module.split(".")[0] for module in imports_of(path)} <= known
+
+
+def test_gradio_is_known_to_the_page_only() -> None:
+    users = {room_of(module_of(path)) for path in FILES for module in imports_of(path) if module.startswith("gradio")}
+    assert users <= {"specdemo.ui"}
+
+
+def test_what_is_imported_is_what_is_required() -> None:
+    """requirements.txt lists every package that is imported, and nothing that nobody uses."""
+    lines = (ROOT / "requirements.txt").read_text("utf-8").splitlines()
+    required = {line.split("==")[0] for line in lines if line and not line.startswith("#")}
+    used = {module.split(".")[0] for path in [*FILES, ROOT / "app.py"] for module in imports_of(path)}
+    assert used - set(sys.stdlib_module_names) - {"specdemo", "pydantic_core"} <= required
+    loaded_by_transformers = {"accelerate", "bitsandbytes"}
+    assert required - used <= loaded_by_transformers
