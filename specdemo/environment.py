@@ -55,18 +55,34 @@ class Busy:
         return f"{self.name} (process {self.pid}, {self.share:.0%} of a core)"
 
 
+class Watch:
+    """Who else is busy, from one look to the next. This process and those it started do not count."""
+
+    def __init__(self) -> None:
+        self._begin()
+
+    def busy(self, threshold: float = 0.05) -> list[Busy]:
+        """Processes that used more than `threshold` of a core since the last look, the busiest first."""
+        before, watched = self._before, time.perf_counter() - self._since
+        self._begin()
+        ours = {os.getpid(), *(child.pid for child in psutil.Process().children(recursive=True))}
+        busy = []
+        for process, used in self._before.items():
+            share = (used - before.get(process, 0.0)) / watched  # one that began meanwhile used all of it meanwhile
+            if share > threshold and process.pid not in ours:
+                busy.append(Busy(process.pid, _name(process), share))
+        return sorted(busy, key=lambda one: one.share, reverse=True)
+
+    def _begin(self) -> None:
+        self._since = time.perf_counter()
+        self._before = dict(_processor_seconds())
+
+
 def busy_processes(threshold: float = 0.05, seconds: float = 1.0) -> list[Busy]:
     """Other processes that use more than `threshold` of a core, watched for some seconds, the busiest first."""
-    before = dict(_processor_seconds())
-    start = time.perf_counter()
+    watch = Watch()
     time.sleep(seconds)
-    watched = time.perf_counter() - start
-    busy = []
-    for process, used in _processor_seconds():
-        share = (used - before.get(process, 0.0)) / watched  # one that began meanwhile used all of it meanwhile
-        if share > threshold and process.pid != os.getpid():
-            busy.append(Busy(process.pid, _name(process), share))
-    return sorted(busy, key=lambda one: one.share, reverse=True)
+    return watch.busy(threshold)
 
 
 def _processor_seconds() -> Iterator[tuple[psutil.Process, float]]:
