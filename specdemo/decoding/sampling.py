@@ -123,7 +123,9 @@ def truncate(p: Tensor, params: SamplingParams) -> Tensor:
 
 def _keep(p: Tensor, threshold: Tensor) -> Tensor:
     kept = torch.where(p >= threshold, p, 0.0)
-    return kept.div_(kept.sum(-1, keepdim=True))
+    # never one row alone: torch would split it between its threads, and its sum would have other bits than among many
+    rows = kept.expand(2, -1) if len(kept) == 1 else kept
+    return kept / rows.sum(-1, keepdim=True)[: len(kept)]
 
 
 # Sorting a whole vocabulary costs milliseconds on a CPU; a nucleus nearly always lies within its likeliest few hundred.
@@ -209,7 +211,9 @@ class Sampler:
 
     def _distribution(self, logits: Tensor, temperature: float) -> Tensor:
         if temperature == 0:
-            return torch.zeros_like(logits).scatter_(-1, logits.argmax(-1, keepdim=True), 1.0)
+            best = logits.argmax(-1, keepdim=True)
+            one = logits.gather(-1, best) * 0 + 1  # not a number where the logits are none
+            return torch.zeros_like(logits).scatter_(-1, best, one)
         return truncate((logits / temperature).softmax(-1), self.params)
 
     def _seen_before(self, drafted: Tensor) -> Tensor:
