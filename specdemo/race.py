@@ -6,10 +6,10 @@ stream live and at every moment the two are compared at the same lane time.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from types import UnionType
 
 from specdemo.decoding.autoregressive import autoregressive
 from specdemo.decoding.ending import Ending, Limits
@@ -63,32 +63,32 @@ MAX_GAMMA = 16
 MAX_NEW_TOKENS = 8192
 MAX_STOP_STRINGS = 8
 
-_RANGES = {  # name, lowest, highest, what it is called on the page
-    "temperature": (0, 5, "The temperature"),
-    "draft_temperature": (0, 5, "The draft temperature"),
-    "top_k": (0, 1_000_000, "Top-k"),
-    "top_p": (1e-6, 1, "Top-p"),
-    "min_p": (0, 1, "Min-p"),
-    "repetition_penalty": (0.1, 10, "The repetition penalty"),
-    "seed": (-(2**63), 2**63 - 1, "The seed"),
+_RANGES = {  # name: what it is called on the page, lowest, highest, the kind of number
+    "temperature": ("The temperature", 0, 5, int | float),
+    "draft_temperature": ("The draft temperature", 0, 5, int | float),
+    "top_k": ("Top-k", 0, 1_000_000, int),
+    "top_p": ("Top-p", 1e-6, 1, int | float),
+    "min_p": ("Min-p", 0, 1, int | float),
+    "repetition_penalty": ("The repetition penalty", 0.1, 10, int | float),
+    "seed": ("The seed", -(2**63), 2**63 - 1, int),
 }
 
 
 def check(pair: Pair, request: Request) -> None:
     """Raise RequestRefused for a request that no lane can run, whatever number came in."""
-    for name, (lowest, highest, title) in _RANGES.items():
-        value = getattr(request.params, name)
-        if value is not None and not _within(value, lowest, highest):
-            raise RequestRefused(f"{title} must lie between {lowest:g} and {highest:g}, not {value}.")
-    if any(t is not None and 0 < t < 0.01 for t in (request.params.temperature, request.params.draft_temperature)):
+    params = request.params
+    for name, limits in _RANGES.items():
+        value = getattr(params, name)
+        if name != "draft_temperature" or value is not None:
+            _refuse_outside(value, *limits)
+    if any(t is not None and 0 < t < 0.01 for t in (params.temperature, params.draft_temperature)):
         raise RequestRefused("A temperature this small overflows; take 0 for greedy decoding, or at least 0.01.")
-    for value, lowest, highest, title in (
-        (request.gamma, 0, MAX_GAMMA, "The draft length γ"),
-        (request.max_new_tokens, 1, MAX_NEW_TOKENS, "Max new tokens"),
-        (len(request.stop_strings), 0, MAX_STOP_STRINGS, "The number of stop strings"),
-    ):
-        if not _within(value, lowest, highest) or int(value) != value:
-            raise RequestRefused(f"{title} must be a whole number between {lowest} and {highest}, not {value}.")
+    _refuse_outside(request.gamma, "The draft length γ", 0, MAX_GAMMA, int)
+    _refuse_outside(request.max_new_tokens, "Max new tokens", 1, MAX_NEW_TOKENS, int)
+    _refuse_outside(len(request.stop_strings), "The number of stop strings", 0, MAX_STOP_STRINGS, int)
+    for value, kind, title in ((request.rule, Rule, "The rule"), (request.mode, Mode, "The mode")):
+        if not isinstance(value, kind):
+            raise RequestRefused(f"{title} must be one of {', '.join(kind)}, not {_shown(value)}.")
     n = len(request.prompt_ids)
     if n == 0:
         raise RequestRefused("The prompt is empty for this model: write something that it has tokens for.")
@@ -99,8 +99,18 @@ def check(pair: Pair, request: Request) -> None:
         )
 
 
-def _within(value: float, lowest: float, highest: float) -> bool:
-    return isinstance(value, int | float) and math.isfinite(value) and lowest <= value <= highest
+def _refuse_outside(value: object, title: str, lowest: float, highest: float, kind: type | UnionType) -> None:
+    if isinstance(value, kind) and not isinstance(value, bool) and lowest <= value <= highest:  # never true of nan
+        return
+    what = "be a whole number" if kind is int else "lie"
+    raise RequestRefused(f"{title} must {what} between {lowest:g} and {highest:g}, not {_shown(value)}.")
+
+
+def _shown(value: object) -> str:
+    """A value as a sentence can hold it: Python refuses to print an int of thousands of digits."""
+    if isinstance(value, int) and abs(value) >= 10**20:
+        return "a number that large"
+    return repr(value)[:40]
 
 
 def lanes(pair: Pair, request: Request) -> dict[Lane, Iterator[Step]]:
