@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 REFUSED, INTERRUPTED = 2, 130
 RULES = ("shared-noise", "rejection", "block")
 MODES = ("raced", "one-after-another")
-PRECISIONS = ("int8", "int4")
+PRECISIONS = ("fp32", "bf16", "fp16", "int8", "int4")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -50,7 +50,8 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     pair = parser.add_argument_group("the pair")
     pair.add_argument("--target", default="embedded", metavar="PATH", help="a model's folder or hub id (%(default)s)")
     pair.add_argument("--drafter", default="ngram", metavar="NAME", help="ngram, or a model's folder or hub id (ngram)")
-    pair.add_argument("--draft-precision", choices=PRECISIONS, help="load the draft quantised (the target's precision)")
+    pair.add_argument("--target-precision", choices=PRECISIONS, default=PRECISIONS[0], help="(%(default)s)")
+    pair.add_argument("--draft-precision", choices=PRECISIONS, help="(the target's); int8 and int4 by bitsandbytes")
     pair.add_argument("--device", help="as torch names it (cuda where there is one, else cpu)")
     sampling = parser.add_argument_group("sampling, the same in both lanes")
     sampling.add_argument("--temperature", type=float, default=0.0, help="0 is greedy (0)")
@@ -79,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
     from specdemo.race import RequestRefused, check
 
     console = Console(highlight=False, markup=False)
-    spec = PairSpec(target=args.target, drafter=args.drafter, draft_precision=args.draft_precision, device=args.device)
+    spec = PairSpec(args.target, args.drafter, args.draft_precision, args.target_precision, args.device)
     try:
         if args.json is not None and not args.json.resolve().parent.is_dir():
             raise RequestRefused(f"There is no folder {args.json.resolve().parent} to write {args.json.name} into.")
@@ -181,10 +182,12 @@ def _show(console: object, recordings: dict[Lane, Recording], comparison: Compar
     from specdemo import terminal
     from specdemo.race import Lane
 
-    speculative = recordings[Lane.SPECULATIVE]
-    console.print(terminal.panes(console, recordings, request.stop_strings))
-    console.print(terminal.legend(speculative), "", terminal.summary(recordings, comparison), "", sep="\n")
-    console.print(terminal.verdict(comparison), terminal.sameness(comparison), sep="\n")
+    def show(*parts: object) -> None:
+        # Lines are broken for a screen only: whoever reads a pipe wants them whole.
+        console.print(*parts, sep="\n", soft_wrap=not console.is_terminal)
+
+    show(terminal.panes(console, recordings, request.stop_strings), terminal.legend(recordings[Lane.SPECULATIVE]), "")
+    show(terminal.summary(recordings, comparison), "", *terminal.sentences(comparison))
 
 
 def _keep(path: Path, pair: Pair, request: Request, recordings: dict[Lane, Recording]) -> bool:

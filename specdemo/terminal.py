@@ -59,7 +59,7 @@ def _shown(character: str) -> str:
 
 def coloured(recording: Recording, stop_strings: Sequence[str] = ()) -> Text:
     """A lane's text, each token in the mark of whoever is responsible for it; leading white space has none."""
-    text = Text(no_wrap=False)
+    text = Text()
     for token, piece in zip((t for step in recording.steps for t in step.tokens), recording.texts, strict=True):
         shown = harmless(piece)
         body = shown.lstrip()
@@ -162,6 +162,12 @@ def summary(recordings: dict[Lane, Recording], comparison: Comparison) -> Table:
     return table
 
 
+def sentences(comparison: Comparison) -> list[str]:
+    """The verdicts: what the speedup comes to and why, and whether the texts are the same. A fault comes first."""
+    both = [verdict(comparison), sameness(comparison)]
+    return both[::-1] if comparison.speed is Speed.FAULT else both
+
+
 def verdict(comparison: Comparison) -> str:
     """What, by how much, and why, in a sentence."""
     pair = comparison
@@ -181,7 +187,7 @@ def verdict(comparison: Comparison) -> str:
         case Speed.NO_SPECULATION:
             return "No speculation: nothing was drafted, so this lane decoded plainly. No speedup is shown."
         case Speed.FAULT:
-            return "This speedup does not count: the texts are not the same."
+            return "The speedup does not count."
     return "Too short to compare: the first token belongs to the prompt's own pass."
 
 
