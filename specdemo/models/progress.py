@@ -14,10 +14,12 @@ def silent(fraction: float | None, message: str) -> None:
     """For callers that show nothing."""
 
 
-def watch_folder(finished: Callable[[], bool], folder: Path, total: int, progress: Progress, message: str) -> None:
-    """Report how large the file that grows under a folder is, against the total expected, until it is finished."""
+def watch_folder(
+    finished: Callable[[], bool], folder: Path | None, total: int | None, progress: Progress, message: str
+) -> None:
+    """Until somebody else has finished: how large the file that grows under a folder is, against the total expected."""
     while not finished():
-        progress(min(_largest_file(folder) / total, 1.0), message)
+        progress(min(_largest_file(folder) / total, 1.0) if folder and total else None, message)
         time.sleep(0.2)
 
 

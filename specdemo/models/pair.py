@@ -1,0 +1,142 @@
+"""A target and a drafter, checked against each other, loaded and ready to race; and how to change the drafter."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+from transformers import PreTrainedTokenizerBase
+
+from specdemo.decoding.drafter import Drafter
+from specdemo.decoding.runner import Runner
+from specdemo.drafters.model import ModelDrafter
+from specdemo.drafters.ngram import NgramDrafter
+from specdemo.models.errors import PairRefused
+from specdemo.models.general_runner import RunnerRefused
+from specdemo.models.loading import EMBEDDED, LoadedModel, Source, find_model, load_model, resolve_device
+from specdemo.models.pairing import shared_vocabulary
+from specdemo.models.precision import Precision, parse_precision
+from specdemo.models.progress import Progress, silent
+from specdemo.models.runners import make_runner
+
+NGRAM = "ngram"
+
+
+@dataclass(frozen=True, slots=True)
+class PairSpec:
+    """What is asked for. target, drafter: "embedded", a folder or a hub id; the drafter may also be "ngram".
+
+    draft_precision: None takes the target's. device: as torch names it; None takes CUDA when there is one.
+    double_quantisation: int4 also quantises its scales.
+    """
+
+    target: str = EMBEDDED
+    drafter: str = NGRAM
+    draft_precision: str | None = None
+    target_precision: str = Precision.FP32
+    device: str | None = None
+    double_quantisation: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two runners over the target's weights, one a lane, and the drafter of the speculative lane.
+
+    context: tokens that prompt and output may take together. facts: what was really loaded, to print.
+    """
+
+    spec: PairSpec
+    loaded: LoadedModel
+    target: Runner
+    target_twin: Runner
+    drafter: Drafter
+    eos_ids: frozenset[int]
+    context: int
+    facts: dict[str, str]
+
+    @property
+    def tokenizer(self) -> PreTrainedTokenizerBase:
+        """The target's, which the draft shares."""
+        return self.loaded.source.tokenizer
+
+    def switch_drafter(self, drafter: str, draft_precision: str | None = None, progress: Progress = silent) -> Pair:
+        """The same target with another drafter; this pair stays as it is. Raises ModelUnavailable, PairRefused."""
+        spec = replace(self.spec, drafter=drafter, draft_precision=draft_precision)
+        return _with_drafter(spec, self.loaded, self, progress)
+
+
+def load_pair(spec: PairSpec, progress: Progress = silent) -> Pair:
+    """Check the pair, then load it. Raises ModelUnavailable or PairRefused, each with a sentence for a person."""
+    device = resolve_device(spec.device)
+    precision = parse_precision(spec.target_precision)
+    parse_precision(spec.draft_precision or precision)
+    target = find_model(spec.target, progress)
+    if spec.drafter != NGRAM:  # refused before the target's weights are read
+        shared_vocabulary(target, find_model(spec.drafter, progress))
+    loaded = load_model(target, precision, device, progress, spec.double_quantisation)
+    return _with_drafter(spec, loaded, None, progress)
+
+
+def _with_drafter(spec: PairSpec, loaded: LoadedModel, before: Pair | None, progress: Progress) -> Pair:
+    """Attach a drafter; the runners of the pair before are kept when they have the same vocabulary."""
+    device = loaded.model.device
+    draft, vocabulary = None, _vocabulary(loaded.source)
+    if spec.drafter != NGRAM:
+        source = find_model(spec.drafter, progress)
+        vocabulary = shared_vocabulary(loaded.source, source)
+        precision = parse_precision(spec.draft_precision or spec.target_precision)
+        draft = load_model(source, precision, device, progress, spec.double_quantisation)
+    try:
+        if before is not None and before.target.vocab_size == vocabulary:
+            target, twin = before.target, before.target_twin
+        else:
+            target, twin = make_runner(loaded.model, vocabulary), make_runner(loaded.model, vocabulary)
+        drafter = ModelDrafter(make_runner(draft.model, vocabulary)) if draft else NgramDrafter(device)
+    except RunnerRefused as error:
+        raise PairRefused(str(error)) from error
+    return Pair(
+        spec=spec,
+        loaded=loaded,
+        target=target,
+        target_twin=twin,
+        drafter=drafter,
+        eos_ids=eos_ids(loaded),
+        context=min(target.max_length, drafter.max_length),
+        facts=_facts(loaded, draft, target, min(target.max_length, drafter.max_length)),
+    )
+
+
+def eos_ids(loaded: LoadedModel) -> frozenset[int]:
+    """Every id that ends a text, by generation config, config and tokenizer; each may name one, several or none."""
+    model = loaded.model
+    named = (
+        model.generation_config.eos_token_id if model.generation_config else None,
+        model.config.get_text_config(decoder=True).eos_token_id,
+        loaded.source.tokenizer.eos_token_id,
+    )
+    return frozenset(i for ids in named if ids is not None for i in (ids if isinstance(ids, list) else [ids]))
+
+
+def _vocabulary(source: Source) -> int:
+    return source.config.get_text_config(decoder=True).vocab_size
+
+
+def _facts(loaded: LoadedModel, draft: LoadedModel | None, target: Runner, context: int) -> dict[str, str]:
+    full = _vocabulary(loaded.source)
+    facts = {
+        "target": loaded.source.title,
+        "target weights": loaded.source.origin,
+        "target precision": loaded.precision,
+        "target parameters": f"{loaded.parameters:,}",
+        "drafter": draft.source.title if draft else "n-gram lookup",
+    }
+    if draft:
+        facts["draft weights"] = draft.source.origin
+        facts["draft precision"] = draft.precision
+        facts["draft parameters"] = f"{draft.parameters:,}"
+    cut = "" if target.vocab_size == full else f", cut from {full:,} to what the draft shares"
+    facts["vocabulary"] = f"{target.vocab_size:,}{cut}"
+    facts["context"] = f"{context:,}"
+    facts["device"] = str(target.device)
+    facts["threads"] = str(torch.get_num_threads())
+    return facts

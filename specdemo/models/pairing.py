@@ -1,0 +1,44 @@
+"""May this draft model speak for this target? Settled on tokenizers and configurations, before anything heavy loads."""
+
+from __future__ import annotations
+
+from specdemo.models.errors import PairRefused
+from specdemo.models.loading import Source
+
+ADVICE = "Choose a draft of the target's own family, or n-gram lookup, which fits every target."
+
+
+def shared_vocabulary(target: Source, draft: Source) -> int:
+    """Width to which the logits of both are cut before softmax: the narrower of the two heads.
+
+    Heads are padded to different widths within one family (Qwen2.5-7B 152064, 0.5B 151936, tokenizer 151665), and that
+    is no obstacle: what is cut off stands for no token. Raises PairRefused at the first token that differs.
+    """
+    ours, theirs = _spellings(target), _spellings(draft)
+    width = min(_width(target), _width(draft))
+    for token_id in range(min(max(ours), max(theirs)) + 1):
+        if ours.get(token_id) != theirs.get(token_id):
+            raise PairRefused(
+                f"{draft.title} cannot draft for {target.title}: token {token_id} is {_named(ours.get(token_id))} for "
+                f"the target and {_named(theirs.get(token_id))} for the draft. {ADVICE}"
+            )
+    special = {i for i, token in target.tokenizer.added_tokens_decoder.items() if token.special}
+    for token_id in sorted(ours):
+        if token_id >= width or (token_id in special and token_id not in theirs):
+            raise PairRefused(
+                f"{draft.title} cannot draft for {target.title}: the draft has no token {token_id}, which is "
+                f"{_named(ours[token_id])} for the target. {ADVICE}"
+            )
+    return width
+
+
+def _spellings(source: Source) -> dict[int, str]:
+    return {token_id: token for token, token_id in source.tokenizer.get_vocab().items()}
+
+
+def _width(source: Source) -> int:
+    return source.config.get_text_config(decoder=True).vocab_size
+
+
+def _named(token: str | None) -> str:
+    return "no token" if token is None else repr(token)
