@@ -114,7 +114,8 @@ def test_the_summary_holds_the_figures_and_the_verdicts(
 
 def test_every_option_reaches_the_pair_and_the_request(scripted: SimpleNamespace) -> None:
     options = "--target T --target-precision bf16 --drafter D --draft-precision int8 --device cpu"
-    options += " --temperature 0.7 --top-k 40 --top-p 0.9 --min-p 0.05 --repetition-penalty 1.1 --draft-temperature 0.5 --seed 3 --gamma 2 --rule block"
+    options += " --temperature 0.7 --top-k 40 --top-p 0.9 --min-p 0.05 --repetition-penalty 1.1"
+    options += " --draft-temperature 0.5 --seed 3 --gamma 2 --rule block"
     options += " --mode one-after-another --max-new-tokens 9 --stop a --stop b"
     assert cli.main(["run", "hi", *options.split()]) == 0
     spec, request = scripted.spec, scripted.request
