@@ -1,0 +1,216 @@
+"""Which settings can be turned, what do they say, and what request do they make?
+
+Every control carries one sentence on what it does to speed and to text. Numbers are checked here again, since what
+arrives need not come from the sliders.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import gradio as gr
+
+from specdemo.decoding.sampling import SamplingParams
+from specdemo.decoding.steps import Rule
+from specdemo.race import Mode, Request
+from specdemo.ui.text import DEFAULT, say
+
+NGRAM, MODEL = "ngram", "model"
+PRECISIONS = ("same", "int8", "int4")
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Of a number: lowest, highest, the slider's step and what it begins with. A whole step means whole numbers."""
+
+    low: float
+    high: float
+    step: float
+    value: float
+
+    @property
+    def whole(self) -> bool:
+        return isinstance(self.step, int)
+
+
+NUMBERS = {
+    "max_new_tokens": Range(8, 1024, 8, 192),
+    "gamma": Range(0, 16, 1, 5),
+    "temperature": Range(0, 2, 0.05, 0),
+    "top_p": Range(0.05, 1, 0.05, 1),
+    "top_k": Range(0, 200, 1, 0),
+    "min_p": Range(0, 0.5, 0.01, 0),
+    "repetition_penalty": Range(1, 2, 0.05, 1),
+    "seed": Range(0, 2**31 - 1, 1, 0),
+}
+DRAFT_TEMPERATURE = Range(0, 2, 0.05, 0)
+CHOICES = {
+    "mode": tuple(Mode),
+    "rule": tuple(Rule),
+    "drafter": (NGRAM, MODEL),
+    "draft_precision": PRECISIONS,
+}
+
+
+class Dial(gr.Slider):
+    """A slider that lets any number through, so that a wrong one is refused by a sentence in the page."""
+
+    is_template = True
+
+    def preprocess(self, payload: float) -> float:
+        return payload
+
+
+class NumberRefused(ValueError):
+    """A number that no run can have; key and parameters of the sentence."""
+
+    def __init__(self, key: str, params: dict[str, str]) -> None:
+        super().__init__(key)
+        self.key, self.params = key, params
+
+
+class Controls:
+    """The settings, built inside whatever block is open. order: of their values as inputs of an event."""
+
+    def __init__(self) -> None:
+        self._made: dict[str, gr.blocks.Block] = {}
+        with self._group("length", open=True):
+            self._dial("max_new_tokens")
+            self._dial("gamma")
+            self._choice("mode")
+        with self._group("drafter", open=True):
+            self._choice("drafter")
+            self._made["draft_model"] = gr.Textbox(
+                label=say(DEFAULT, "draft_model"), info=say(DEFAULT, "draft_model.info"), visible=False, max_lines=1
+            )
+            self._choice("draft_precision", visible=False)
+        with self._group("sampling", open=False):
+            self._dial("temperature")
+            self._made["draft_temperature"] = gr.Number(
+                value=None,
+                step=0.05,
+                label=say(DEFAULT, "draft_temperature"),
+                info=say(DEFAULT, "draft_temperature.info"),
+            )
+            for name in ("top_p", "top_k", "min_p", "repetition_penalty"):
+                self._dial(name)
+            self._made["seed"] = gr.Number(
+                value=0, precision=0, label=say(DEFAULT, "seed"), info=say(DEFAULT, "seed.info")
+            )
+            self._choice("rule")
+        drafter = self._made["drafter"]
+        drafter.change(
+            lambda chosen: [gr.update(visible=chosen == MODEL)] * 2,
+            drafter,
+            [self._made["draft_model"], self._made["draft_precision"]],
+            api_visibility="private",
+            show_progress="hidden",
+            queue=False,
+        )
+
+    @property
+    def inputs(self) -> list[gr.blocks.Block]:
+        """What an event takes, in the order that `read` expects."""
+        return [block for name, block in self._made.items() if not name.startswith("group.")]
+
+    @property
+    def labelled(self) -> list[gr.blocks.Block]:
+        """What `relabel` gives updates for, in its order."""
+        return list(self._made.values())
+
+    def relabel(self, language: str) -> list[dict[str, Any]]:
+        """Every label and sentence in another language; the values stay."""
+        return [self._words(name, language) for name in self._made]
+
+    def read(self, values: tuple[Any, ...]) -> dict[str, Any]:
+        """Values by name."""
+        names = [name for name in self._made if not name.startswith("group.")]
+        return dict(zip(names, values, strict=True))
+
+    def _words(self, name: str, language: str) -> dict[str, Any]:
+        words: dict[str, Any] = {"label": say(language, name)}
+        if not name.startswith("group."):
+            words["info"] = say(language, f"{name}.info")
+        if name in CHOICES:
+            words["choices"] = _choices(name, language)
+        return gr.update(**words)
+
+    def _group(self, name: str, *, open: bool) -> gr.Accordion:
+        group = gr.Accordion(say(DEFAULT, f"group.{name}"), open=open, elem_classes=["sd-group"])
+        self._made[f"group.{name}"] = group
+        return group
+
+    def _dial(self, name: str) -> None:
+        numbers = NUMBERS[name]
+        self._made[name] = Dial(
+            minimum=numbers.low,
+            maximum=numbers.high,
+            step=numbers.step,
+            value=numbers.value,
+            label=say(DEFAULT, name),
+            info=say(DEFAULT, f"{name}.info"),
+            elem_id=f"sd-set-{name}",
+            buttons=[],
+        )
+
+    def _choice(self, name: str, *, visible: bool = True) -> None:
+        self._made[name] = gr.Radio(
+            choices=_choices(name, DEFAULT),
+            value=CHOICES[name][0],
+            label=say(DEFAULT, name),
+            info=say(DEFAULT, f"{name}.info"),
+            elem_id=f"sd-set-{name}",
+            visible=visible,
+        )
+
+
+def _choices(name: str, language: str) -> list[tuple[str, str]]:
+    return [(say(language, f"{name}.{value}"), str(value)) for value in CHOICES[name]]
+
+
+def request(values: dict[str, Any]) -> Request:
+    """What the settings ask for, the prompt's ids still missing. Raises NumberRefused."""
+    numbers = {name: _number(name, values[name], limits) for name, limits in NUMBERS.items()}
+    draft_temperature = values["draft_temperature"]
+    if draft_temperature is not None:
+        draft_temperature = _number("draft_temperature", draft_temperature, DRAFT_TEMPERATURE)
+    params = SamplingParams(
+        temperature=numbers["temperature"],
+        top_k=numbers["top_k"],
+        top_p=numbers["top_p"],
+        min_p=numbers["min_p"],
+        repetition_penalty=numbers["repetition_penalty"],
+        seed=numbers["seed"],
+        draft_temperature=draft_temperature,
+    )
+    return Request(
+        prompt_ids=(),
+        params=params,
+        rule=Rule(values["rule"]),
+        gamma=numbers["gamma"],
+        max_new_tokens=numbers["max_new_tokens"],
+        mode=Mode(values["mode"]),
+    )
+
+
+def summary(values: dict[str, Any]) -> list[tuple[str, dict[str, str]]]:
+    """The settings in one line."""
+    temperature = values["temperature"]
+    sampling = ("summary.sampled", {"temperature": f"{temperature:g}"}) if temperature else ("summary.greedy", {})
+    rest = {"gamma": str(values["gamma"]), "max_new_tokens": str(values["max_new_tokens"])}
+    return [sampling, ("summary.rest", rest), (f"mode.{values['mode']}", {})]
+
+
+def _number(name: str, value: Any, limits: Range) -> Any:
+    span = {"name": f"@{name}", "low": f"{limits.low:g}", "high": f"{limits.high:g}"}
+    if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
+        raise NumberRefused("refused.notnumber", span)
+    if not limits.low <= value <= limits.high:
+        raise NumberRefused("refused.number", span | {"value": f"{value:g}"})
+    if not limits.whole:
+        return float(value)
+    if value != int(value):
+        raise NumberRefused("refused.notwhole", span | {"value": f"{value:g}"})
+    return int(value)

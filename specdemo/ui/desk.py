@@ -1,0 +1,121 @@
+"""Who may use the device now, and which pair is loaded? One desk for all visitors: one lock, one pair, one status."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any
+
+from specdemo.models.progress import Progress
+from specdemo.ui.engine import Engine
+
+
+class Loaded(StrEnum):
+    """How far the pair is."""
+
+    LOADING = "loading"
+    READY = "ready"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """What the header shows. fraction: of the loading, None while nobody can say. number: grows at every change."""
+
+    number: int = 0
+    state: Loaded = Loaded.LOADING
+    fraction: float | None = None
+    message: str = ""
+    facts: tuple[str, ...] = field(default=())
+
+    def line(self) -> str:
+        """As the header's script reads it."""
+        fraction = None if self.fraction is None else round(self.fraction, 2)
+        return json.dumps(
+            {"state": self.state, "fraction": fraction, "message": self.message, "facts": self.facts},
+            ensure_ascii=False,
+        )
+
+
+class Desk:
+    """Loads pairs and lends the device to one run at a time. `spec`: the pair to begin with."""
+
+    def __init__(self, engine: Engine, spec: Any) -> None:
+        self.engine = engine
+        self.spec = spec
+        self._device = threading.Lock()
+        self._changed = threading.Condition()
+        self._status = Status()
+        self._pair: tuple[Any, Any] | None = None  # spec, pair
+        self._loader: threading.Thread | None = None
+
+    @property
+    def status(self) -> Status:
+        """As it is now."""
+        return self._status
+
+    def open(self) -> None:
+        """Begin to load the first pair, in a thread, unless that is going on or done."""
+        with self._changed:
+            if self._loader is not None and self._loader.is_alive():
+                return
+            if self._status.state is Loaded.READY:
+                return
+            self._loader = threading.Thread(target=self._load_first, name="loader", daemon=True)
+            self._tell(state=Loaded.LOADING, fraction=None, message="")
+            self._loader.start()
+
+    def watch(self, seen: int, seconds: float) -> Status:
+        """The status once it differs from the one seen, or after so many seconds."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._status.number != seen, seconds)
+            return self._status
+
+    def take(self, stop: threading.Event, waiting: Callable[[], None]) -> bool:
+        """Wait for the device, calling `waiting` now and then; False when `stop` was set before it was free."""
+        while not stop.is_set():
+            if self._device.acquire(timeout=0.2):
+                return True
+            waiting()
+        return False
+
+    def give_back(self) -> None:
+        """The device is free again."""
+        self._device.release()
+
+    def pair(self, spec: Any, progress: Progress) -> Any:
+        """The pair of this spec, loaded if it is not the last one; the device must have been taken.
+
+        Raises what the engine raises. A pair that cannot be had leaves the last one in place.
+        """
+        known, before = self._pair or (None, None)
+        if before is not None and known == spec:
+            return before
+        pair = self.engine.load(spec, progress, before)
+        self._pair = (spec, pair)
+        self._tell(state=Loaded.READY, fraction=None, message="", facts=tuple(self.engine.facts(pair)))
+        return pair
+
+    def _load_first(self) -> None:
+        def progress(fraction: float | None, message: str) -> None:
+            self._tell(fraction=fraction, message=message)
+
+        with self._device:
+            try:
+                self.pair(self.spec, progress)
+            except Exception as error:  # whatever it is, a person must read it on the page
+                self._tell(state=Loaded.FAILED, fraction=None, message=sentence(error))
+
+    def _tell(self, **changes: Any) -> None:
+        with self._changed:
+            self._status = replace(self._status, number=self._status.number + 1, **changes)
+            self._changed.notify_all()
+
+
+def sentence(error: Exception) -> str:
+    """An exception as a person should read it; ours already are sentences."""
+    text = str(error).strip()
+    return text or f"{type(error).__name__}."

@@ -1,0 +1,92 @@
+"""What does the page need of everything below it? One record of functions, so that a test can put others in place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from specdemo.decoding.parting import Parting, find_parting
+from specdemo.models.pair import NGRAM, Pair, PairSpec, load_pair
+from specdemo.models.progress import Progress
+from specdemo.models.text import Detokenizer, encode_chat
+from specdemo.race import LaneStep, Request, check, race
+
+AS_TARGET = "same"  # a draft precision
+
+
+class Speller(Protocol):
+    """Turns a lane's ids into text one by one (models.text.Detokenizer)."""
+
+    def add(self, token_id: int) -> str: ...
+
+    def flush(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """load(spec, progress, pair before or None) -> pair; the others take that pair. All of them run in a worker thread.
+
+    choose(spec, drafter, precision): the spec with another draft. facts: what to print in the header, the target's
+    name first. context: tokens a prompt and its answer may take. encode: no ids for a text that has no tokens.
+    part: find_parting. spelling: one token by itself.
+    """
+
+    choose: Callable[[Any, str, str], Any]
+
+    load: Callable[[Any, Progress, Any], Any]
+    facts: Callable[[Any], list[str]]
+    context: Callable[[Any], int]
+    encode: Callable[[Any, str], Sequence[int]]
+    check: Callable[[Any, Request], None]
+    race: Callable[[Any, Request], Iterator[LaneStep]]
+    part: Callable[[Any, Request, Sequence[int], Sequence[int]], Parting | None]
+    speller: Callable[[Any], Speller]
+    spelling: Callable[[Any, int], str]
+
+
+def real_engine() -> Engine:
+    """The engine of this program."""
+    return Engine(
+        choose=_choose,
+        load=_load,
+        facts=_facts,
+        context=lambda pair: pair.context,
+        encode=_encode,
+        check=check,
+        race=race,
+        part=lambda pair, request, baseline, other: find_parting(
+            pair.target, request.prompt_ids, request.params, baseline, other
+        ),
+        speller=lambda pair: Detokenizer(pair.tokenizer),
+        spelling=_spelling,
+    )
+
+
+def _choose(spec: PairSpec, drafter: str, precision: str) -> PairSpec:
+    return replace(spec, drafter=drafter, draft_precision=None if precision == AS_TARGET else precision)
+
+
+def _load(spec: PairSpec, progress: Progress, before: Pair | None) -> Pair:
+    if before is not None and replace(spec, drafter=NGRAM, draft_precision=None) == replace(
+        before.spec, drafter=NGRAM, draft_precision=None
+    ):
+        return before.switch_drafter(spec.drafter, spec.draft_precision, progress)
+    return load_pair(spec, progress)
+
+
+def _facts(pair: Pair) -> list[str]:
+    facts = pair.facts
+    drafter = " ".join(filter(None, (facts["drafter"], facts.get("draft precision"))))
+    device = f"CPU, {facts['threads']} threads" if facts["device"] == "cpu" else facts["device"]
+    return [facts["target"], drafter, facts["target precision"], device]
+
+
+def _encode(pair: Pair, prompt: str) -> Sequence[int]:
+    if not pair.tokenizer.encode(prompt, add_special_tokens=False, split_special_tokens=True):
+        return ()  # the chat template alone would make tokens of nothing
+    return encode_chat(pair.tokenizer, [{"role": "user", "content": prompt}])
+
+
+def _spelling(pair: Pair, token_id: int) -> str:
+    return pair.tokenizer.decode([token_id], skip_special_tokens=False, clean_up_tokenization_spaces=False)

@@ -1,0 +1,206 @@
+"""Builds the page and wires it: what is pressed, what runs, what is shown. Everything it shows comes from a Show.
+
+One generator drives all outputs of a run. Page events are private and leave no history.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import gradio as gr
+
+from specdemo.race import Lane, Request
+from specdemo.ui import scoreboard
+from specdemo.ui.charts import charts
+from specdemo.ui.controls import MODEL, NGRAM, Controls, NumberRefused, request, summary
+from specdemo.ui.desk import Desk, Loaded
+from specdemo.ui.examples import chips, load_examples
+from specdemo.ui.panes import pane
+from specdemo.ui.parts import STYLES, Part, head
+from specdemo.ui.show import Show
+from specdemo.ui.text import DEFAULT, say
+from specdemo.ui.theme import theme
+from specdemo.ui.worker import Order, Refused, Worker
+
+DRAIN_SECONDS = 0.05
+HEARTBEAT_SECONDS = 0.25  # a closed tab is only noticed when something is yielded
+STOP_SECONDS = 5.0  # how long Stop waits for the last step to reach the page
+RUNS_AT_ONCE = 4  # one has the device, the others wait in the page with a sentence
+WAITING_AT_MOST = 16
+PRIVATE: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
+
+
+def launch_options() -> dict[str, Any]:
+    """What `launch` needs beside an address: look, scripts, and nothing kept or shared."""
+    return {
+        "theme": theme(),
+        "css_paths": STYLES,
+        "head": head(),
+        "footer_links": [],
+        "run_history": False,
+        "share": False,
+        "ssr_mode": False,
+        "show_error": True,
+    }
+
+
+def build_page(desk: Desk) -> gr.Blocks:
+    """The whole page over a desk; `desk.open()` begins to load its pair."""
+    return Page(desk).blocks
+
+
+class Page:
+    """The page's components and what happens on them."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+        self.examples = load_examples()
+        self._workers: dict[str, Worker] = {}  # by session: what Stop of that page stops
+        with gr.Blocks(title=say(DEFAULT, "title"), fill_width=True, analytics_enabled=False) as self.blocks:
+            self._lay_out()
+            self._wire()
+        self.blocks.queue(max_size=WAITING_AT_MOST)
+
+    def _lay_out(self) -> None:
+        with gr.Sidebar(position="right", open=False, width=380, elem_id="sd-settings"):
+            self.controls = Controls()
+        with gr.Column(elem_classes=["sd-page"]):
+            self.header = Part("header", events=("language", "retry"), elem_classes=["sd-part"])
+            with gr.Row(elem_classes=["sd-ask"]):
+                self.prompt = gr.Textbox(
+                    show_label=False,
+                    container=False,
+                    lines=1,
+                    max_lines=6,
+                    label=say(DEFAULT, "prompt"),
+                    placeholder=say(DEFAULT, "prompt.placeholder"),
+                    elem_classes=["sd-box"],
+                    elem_id="sd-prompt",
+                    autofocus=True,
+                )
+                self.run = gr.Button(say(DEFAULT, "run"), variant="primary", elem_id="sd-run", elem_classes=["sd-btn"])
+                self.stop = gr.Button(say(DEFAULT, "stop"), elem_id="sd-stop", elem_classes=["sd-btn"])
+            values = self.controls.read(tuple(block.value for block in self.controls.inputs))
+            self.chips = chips(self.examples, json.dumps(summary(values)))
+            self.board = scoreboard.scoreboard()
+            with gr.Row(elem_classes=["sd-lanes"]):
+                self.panes = {lane: pane(lane) for lane in Lane}
+            Part("legend", elem_classes=["sd-part"])
+            charts()
+
+    def _wire(self) -> None:
+        outputs = [*self.panes.values(), self.board, self.header]
+        inputs = [self.prompt, *self.controls.inputs]
+        running = gr.on(
+            [self.run.click, self.prompt.submit],
+            self.race,
+            inputs,
+            outputs,
+            concurrency_limit=RUNS_AT_ONCE,
+            concurrency_id="race",
+            trigger_mode="once",
+            **PRIVATE,
+        )
+        # The Event stops the model and lets the last figures through; `cancels` takes back a run that still queues.
+        self.stop.click(self.halt, None, None, queue=False, **PRIVATE).then(
+            None, None, None, cancels=[running], **PRIVATE
+        ).then(None, None, None, js="() => sd.emit('halted')", **PRIVATE)
+        self.blocks.load(self.watch, None, self.header, concurrency_limit=None, **PRIVATE)
+        self.header.retry(self.retry, None, self.header, concurrency_limit=None, **PRIVATE)
+        words = [self.prompt, self.run, self.stop, *self.controls.labelled]
+        self.header.language(self.relabel, None, words, queue=False, **PRIVATE)
+        self.chips.pick(self.pick, None, self.prompt, queue=False, **PRIVATE)
+        gr.on(
+            [block.change for block in self.controls.inputs],
+            lambda *values: json.dumps(summary(self.controls.read(values))),
+            self.controls.inputs,
+            self.chips,
+            queue=False,
+            trigger_mode="always_last",
+            **PRIVATE,
+        )
+
+    def race(self, visitor: gr.Request, prompt: str, *values: Any) -> Iterator[tuple[str, ...]]:
+        """A run, from the press of the button to the last figure; closing the generator stops the model."""
+        order = self._order(prompt or "", self.controls.read(values))
+        show = Show(order.request if isinstance(order, Order) else Request(prompt_ids=()))
+        if isinstance(order, Refused):
+            show.take([order])
+            yield (*show.values, self.desk.status.line())
+            return
+        yield (
+            *show.values,
+            self.desk.status.line(),
+        )  # before any work: a generator that never yielded cannot be closed
+        worker = Worker(self.desk, order).start()
+        self._workers[visitor.session_hash] = worker
+        try:
+            yield from self._stream(worker, show)
+        finally:  # perhaps on the event loop: nothing here may wait
+            worker.stop.set()
+            worker.shown.set()
+            if self._workers.get(visitor.session_hash) is worker:
+                del self._workers[visitor.session_hash]
+
+    def _stream(self, worker: Worker, show: Show) -> Iterator[tuple[str, ...]]:
+        sent: tuple[str, ...] = ()
+        at = 0.0
+        while not show.over:
+            show.take(worker.drain(DRAIN_SECONDS))
+            values = (*show.values, self.desk.status.line())
+            now = time.monotonic()
+            if values != sent or now - at >= HEARTBEAT_SECONDS:
+                sent, at = values, now
+                yield values
+
+    def _order(self, prompt: str, values: dict[str, Any]) -> Order | Refused:
+        if not prompt.strip():
+            return Refused("refused.empty")
+        try:
+            asked = request(values)
+        except NumberRefused as refused:
+            return Refused(refused.key, refused.params)
+        drafter = values["drafter"]
+        if drafter == MODEL:
+            drafter = (values["draft_model"] or "").strip()
+            if not drafter:
+                return Refused("refused.drafter")
+        precision = values["draft_precision"] if drafter != NGRAM else "same"
+        return Order(prompt, self.desk.engine.choose(self.desk.spec, drafter, precision), asked)
+
+    def halt(self, visitor: gr.Request) -> None:
+        """Stop this page's run and wait until its last figures are on the page."""
+        worker = self._workers.get(visitor.session_hash)
+        if worker is not None:
+            worker.stop.set()
+            worker.shown.wait(STOP_SECONDS)
+
+    def watch(self) -> Iterator[str]:
+        """The state of loading, until there is no more to say."""
+        status = self.desk.status
+        yield status.line()
+        while status.state is Loaded.LOADING:
+            status = self.desk.watch(status.number, 1.0)
+            yield status.line()
+
+    def retry(self) -> Iterator[str]:
+        """Load again what could not be loaded."""
+        self.desk.open()
+        yield from self.watch()
+
+    def relabel(self, event: gr.EventData) -> list[dict[str, Any]]:
+        """Gradio's own words in another language; our parts change theirs in the browser."""
+        language = event._data["language"]
+        own = [
+            gr.update(placeholder=say(language, "prompt.placeholder"), label=say(language, "prompt")),
+            gr.update(value=say(language, "run")),
+            gr.update(value=say(language, "stop")),
+        ]
+        return own + self.controls.relabel(language)
+
+    def pick(self, event: gr.EventData) -> str:
+        """An example's prompt."""
+        return self.examples[int(event._data["index"])]["prompt"]

@@ -1,0 +1,75 @@
+"""How does a lane's text travel to the browser? As one NDJSON string that only grows: a header, then a line a step.
+
+Gradio sends a string's growth as an append, so a line costs its own length and nothing that was sent is sent again.
+"""
+
+from __future__ import annotations
+
+import json
+
+from specdemo.decoding.steps import Origin, Stop, Token, Verdict
+from specdemo.race import Lane
+from specdemo.ui.parts import Part
+from specdemo.ui.worker import Wrote
+
+MARKS = {Origin.TARGET: "t", Origin.ACCEPTED: "a", Origin.CORRECTED: "c", Origin.BONUS: "b", Origin.UNKNOWN: "u"}
+
+
+def pane(lane: Lane) -> Part:
+    """The pane of a lane, empty."""
+    classes = ["sd-part", "sd-fast"] if lane is Lane.SPECULATIVE else ["sd-part"]
+    return Part("pane", fills={"lane": lane.value}, elem_id=f"sd-{lane.value}", elem_classes=classes)
+
+
+class PaneStream:
+    """The growing value of one pane. run: another id makes the browser clear the pane."""
+
+    def __init__(self, lane: Lane, run: int) -> None:
+        self.value = _line({"run": run, "lane": lane})
+
+    def add(self, wrote: Wrote, seconds: float | None) -> None:
+        """Append a step. seconds: the lane's own clock after it."""
+        step = wrote.step
+        line: dict[str, object] = {
+            "t": _rounded(seconds),
+            "k": [_token(token, text) for token, text in zip(step.tokens, wrote.texts, strict=True)],
+            "w": step.why,
+        }
+        if step.drafted:
+            line["n"] = len(step.drafted)
+        if step.gamma:
+            line["g"] = step.gamma
+        refused = [
+            [
+                drafted.id,
+                text,
+                "r" if drafted.verdict is Verdict.REFUSED else "n",
+                _rounded(drafted.q),
+                _rounded(drafted.p),
+            ]
+            for drafted, text in zip(step.drafted, wrote.drafts, strict=True)
+            if drafted.verdict is not Verdict.ACCEPTED
+        ]
+        if refused:
+            line["d"] = refused
+        if step.stop is Stop.EOS:
+            line["e"] = 1
+        self.value += _line(line)
+
+
+def _token(token: Token, text: str) -> list[object]:
+    """[id, text, mark, p, q, p before temperature], cut behind the last that is known."""
+    fields = [token.id, text, MARKS[token.origin], _rounded(token.p), _rounded(token.q), _rounded(token.p_raw)]
+    while fields[-1] is None:
+        fields.pop()
+    return fields
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 4)
+
+
+def _line(entry: dict[str, object]) -> str:
+    """One line of JSON in which no markup and none of Gradio's translation markers can be found."""
+    text = json.dumps(entry, ensure_ascii=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace("__i18n__{", "__i18n__\\u007b") + "\n"

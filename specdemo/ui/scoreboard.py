@@ -1,0 +1,172 @@
+"""What does the scoreboard say of two lanes? Metrics and their comparison, turned into one small JSON value.
+
+Nothing is measured here. Sentences go out as [key, parameters] of ui.text, so that the page can change its language.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from specdemo.decoding.steps import Origin
+from specdemo.metrics import Comparison, LaneMetrics, Sameness, Speed
+from specdemo.race import Lane, Mode, Request
+from specdemo.ui import figures
+from specdemo.ui.parts import Part
+
+Sentence = tuple[str, dict[str, str]]
+MANY_IDLE_STEPS = 0.5  # share of steps without a draft from which the page says so
+
+
+def scoreboard() -> Part:
+    """The scoreboard, before any run."""
+    return Part("board", elem_id="sd-board", elem_classes=["sd-part"])
+
+
+def encode(board: dict[str, Any]) -> str:
+    """As the scoreboard's script reads it."""
+    return json.dumps(board, ensure_ascii=False, separators=(",", ":")).replace("__i18n__{", "__i18n__\\u007b")
+
+
+def message(key: str, **params: str) -> dict[str, Any]:
+    """A board that shows one sentence: what is awaited, or what is wrong."""
+    wrong = key in ("refused", "failed", "unloaded") or key.startswith("refused.")
+    said: Sentence = (key, params)
+    return {"verdict": said, "mood": "refused" if wrong else "calm"}
+
+
+def account(
+    request: Request,
+    baseline: LaneMetrics,
+    speculative: LaneMetrics,
+    comparison: Comparison,
+    *,
+    over: bool,
+    stopped: bool,
+) -> dict[str, Any]:
+    """The board of a run under way, or over."""
+    speed = comparison.speed
+    shown = speed in (Speed.FASTER, Speed.EQUAL, Speed.SLOWER)
+    board: dict[str, Any] = {
+        "verdict": verdict(request, baseline, speculative, comparison, over=over and not stopped),
+        "more": more(baseline, speculative, comparison, over=over, stopped=stopped),
+        "mood": "fault" if speed is Speed.FAULT else "calm",
+        "speed": figures.times(comparison.speedup) if shown else None,
+        "wins": speed is Speed.FASTER,
+        "speedNote": speed_note(baseline, speculative, comparison, shown=shown, over=over),
+        "figures": six_figures(baseline, speculative, comparison, over=over and not stopped),
+        "origins": {origin: speculative.tokens_by_origin[origin] for origin in Origin if origin is not Origin.UNKNOWN},
+    }
+    return board
+
+
+def verdict(
+    request: Request, baseline: LaneMetrics, speculative: LaneMetrics, comparison: Comparison, *, over: bool
+) -> Sentence:
+    """What, by how much, why."""
+    speed = comparison.speed
+    if speed is Speed.FAULT:
+        at = str((comparison.first_difference or 0) + 1)
+        gap = comparison.parting.gap if comparison.parting else None
+        return ("verdict.ended", {"at": at}) if gap is None else ("verdict.fault", {"at": at, "gap": figures.gap(gap)})
+    if speed is Speed.NO_SPECULATION:
+        return ("verdict.gamma0" if request.gamma == 0 else "verdict.none", {})
+    if speed is None:
+        if over:
+            return ("verdict.short", {})
+        first = request.mode is Mode.ONE_AFTER_ANOTHER and speculative.steps == 0 and baseline.steps > 0
+        return ("verdict.first" if first else "starting", {})
+    tense = "verdict" if over else "live"
+    params = {"speedup": figures.times(comparison.speedup or 0)}
+    if speed is not Speed.EQUAL:
+        decimals = 1 if speed is Speed.FASTER else 2
+        params |= {
+            "verify": _shown(comparison.verify_seconds_per_pass, figures.milliseconds),
+            "tokens": _shown(comparison.tokens_per_target_pass, lambda value: f"{value:.{decimals}f}"),
+            "share": _shown(comparison.draft_share, figures.share),
+            "needed": _shown(comparison.break_even_tokens_per_pass, lambda value: f"{value:.2f}"),
+        }
+    return (f"{tense}.{speed}", params)
+
+
+def more(
+    baseline: LaneMetrics, speculative: LaneMetrics, comparison: Comparison, *, over: bool, stopped: bool
+) -> list[Sentence]:
+    """Sentences behind the verdict: what the texts are to each other, and what explains the speed."""
+    said: list[Sentence] = []
+    if stopped:
+        said.append(("verdict.stopped", {"baseline": str(baseline.tokens), "speculative": str(speculative.tokens)}))
+    if not over:
+        return said
+    n = str(comparison.first_difference or 0)
+    if comparison.sameness is Sameness.ROUNDING_TIE and comparison.parting and comparison.parting.gap is not None:
+        said.append(("verdict.tie", {"n": n, "gap": figures.gap(comparison.parting.gap)}))
+    elif comparison.sameness is Sameness.UNEXPLAINED:
+        said.append(("verdict.unexplained", {"n": n}))
+    elif comparison.sameness is Sameness.SAME_DISTRIBUTION:
+        said.append(("verdict.sampled", {}))
+    passes = speculative.target_passes
+    if comparison.speed is not Speed.NO_SPECULATION and passes:
+        idle = 1 - speculative.steps_that_drafted / passes
+        if idle >= MANY_IDLE_STEPS:
+            said.append(("verdict.idle", {"share": figures.share(idle)}))
+    return said
+
+
+def speed_note(
+    baseline: LaneMetrics, speculative: LaneMetrics, comparison: Comparison, *, shown: bool, over: bool
+) -> Sentence | None:
+    """Under the speedup: end to end once it is over, before that how far the clocks are."""
+    if not shown:
+        return None
+    if over:
+        end_to_end = comparison.end_to_end_speedup
+        return None if end_to_end is None else ("speedup.note", {"e2e": figures.times(end_to_end)})
+    seconds = min(baseline.seconds or 0, speculative.seconds or 0)
+    return ("speedup.live", {"seconds": figures.clock(seconds)})
+
+
+def six_figures(
+    baseline: LaneMetrics, speculative: LaneMetrics, comparison: Comparison, *, over: bool
+) -> dict[str, Any]:
+    """The row of figures under the verdict."""
+    rate = speculative.draft_acceptance_rate
+    return {
+        "baseline": _shown(baseline.tokens_per_second, figures.rate),
+        "speculative": _shown(speculative.tokens_per_second, figures.rate),
+        "acceptance": "–" if rate is None else f"{figures.share(rate)} %",
+        "acceptanceNote": None
+        if rate is None
+        else ("acceptance.note", {"accepted": str(speculative.accepted), "drafted": str(speculative.drafted)}),
+        "length": _shown(speculative.mean_acceptance_length, lambda value: f"{value:.2f}"),
+        "lengthNote": ("length.note", {}),
+        "passes": str(speculative.target_passes),
+        "passesNote": ("passes.note", {"plain": str(max(speculative.tokens - 1, 0))}),
+        "same": sameness(baseline, speculative, comparison, over=over),
+    }
+
+
+def sameness(
+    baseline: LaneMetrics, speculative: LaneMetrics, comparison: Comparison, *, over: bool
+) -> dict[str, Any] | None:
+    """The sixth figure: whether the texts are one, and if not, from where and why."""
+    n, at = str(comparison.first_difference or 0), str((comparison.first_difference or 0) + 1)
+    match comparison.sameness:
+        case None:
+            return None
+        case Sameness.SAME_DISTRIBUTION:
+            return {"kind": "drawn", "say": ("distribution", {}), "note": ("distribution.note", {})}
+        case Sameness.IDENTICAL:
+            key = "same" if over and baseline.tokens == speculative.tokens else "same.live"
+            return {"kind": "same", "say": (key, {}), "note": (f"{key}.note", {"n": str(comparison.compared)})}
+        case Sameness.ROUNDING_TIE:
+            gap = _shown(comparison.parting.gap if comparison.parting else None, figures.gap)
+            return {"kind": "tie", "say": ("tie", {"n": n}), "note": ("tie.note", {"gap": gap})}
+        case Sameness.UNEXPLAINED:
+            return {"kind": "tie", "say": ("parted", {"n": n}), "note": ("parted.note", {})}
+        case Sameness.FAULT:
+            return {"kind": "fault", "say": ("fault", {}), "note": ("fault.note", {"at": at})}
+
+
+def _shown(value: float | None, write: Any) -> str:
+    return "–" if value is None else write(value)

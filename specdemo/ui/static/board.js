@@ -1,0 +1,81 @@
+/* The scoreboard: the speedup, the sentence, six figures. It also tells every other part what the run has come to. */
+sd.parts.board = (element, { props, watch }) => {
+  const score = element.querySelector(".sd-score");
+  const find = (name) => element.querySelector(`[data-fig="${name}"]`);
+  let board = {};
+
+  function draw() {
+    const figures = board.figures ?? {};
+    const speed = find("speed");
+    speed.hidden = !board.speed;
+    speed.firstChild.textContent = board.speed ?? "";
+    score.classList.toggle("sd-nospeed", !board.speed);
+    score.classList.toggle("sd-plain", !board.wins);
+    score.classList.toggle("sd-fault", board.mood === "fault");
+    score.classList.toggle("sd-asks", board.mood === "refused");
+    find("speed-note").textContent = board.speedNote ? sd.sentence(board.speedNote) : "";
+    sd.rich(find("verdict"), sd.sentence(board.verdict ?? ["intro", {}]));
+    find("more").replaceChildren(...(board.more ?? []).map((one) => sd.make("span", "", sd.sentence(one))));
+    for (const name of ["baseline", "speculative", "acceptance", "length", "passes"]) {
+      find(name).textContent = figures[name] ?? "–";
+      const note = find(`${name}-note`);
+      if (note) note.textContent = figures[`${name}Note`] ? sd.sentence(figures[`${name}Note`]) : "";
+    }
+    same(figures.same);
+    partings(board.parting);
+    element.querySelector(".sd-figs").hidden = !board.figures;
+  }
+
+  function same(verdict) {
+    find("same").textContent = verdict ? sd.sentence(verdict.say) : "–";
+    find("same-note").textContent = verdict ? sd.sentence(verdict.note) : "";
+    for (const icon of element.querySelectorAll("[data-icon]")) icon.toggleAttribute("hidden", icon.dataset.icon !== verdict?.kind);
+  }
+
+  /* Where the texts part: what each lane wrote from there. */
+  function partings(parting) {
+    const place = element.querySelector(".sd-parting");
+    place.hidden = !parting;
+    if (!parting) return;
+    for (const lane of ["baseline", "speculative"]) place.querySelector(`[data-lane=${lane}]`).textContent = parting[lane];
+  }
+
+  /* One polite line for a screen reader: start, finish, stop and refusal; figures change too often to be read out. */
+  let said = "";
+  function speak() {
+    const state = `${board.run} ${board.state}`;
+    if (state === said || !board.verdict) return;
+    said = state;
+    const aloud = ["starting", "done", "stopped", "refused", "failed", "waiting", "loading"].includes(board.state);
+    if (aloud) element.querySelector(".sd-status").textContent = sd.sentence(board.verdict).replaceAll("**", "");
+  }
+
+  function take() {
+    if (!props.value) return;
+    board = JSON.parse(props.value);
+    draw();
+    speak();
+    buttons(board.running);
+    sd.emit("board", board);
+  }
+
+  /* Run and Stop are Gradio's buttons; which of them can be pressed follows the run. */
+  function buttons(running) {
+    document.body.classList.toggle("sd-running", running);
+    const run = document.getElementById("sd-run"), stop = document.getElementById("sd-stop");
+    if (run) run.disabled = running;
+    if (stop) stop.disabled = !running;
+  }
+
+  document.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter" || !board.running || !event.target.closest?.(".sd-box")) return;
+    element.querySelector(".sd-status").textContent = sd.say("busy");
+    element.querySelector(".sd-busy").hidden = false;
+    setTimeout(() => { element.querySelector(".sd-busy").hidden = true; }, 4000);
+  });
+  sd.on("language", draw);
+  watch("value", take);
+  draw();
+  buttons(false);
+  take();
+};

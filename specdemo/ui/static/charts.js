@@ -1,0 +1,145 @@
+/* Four small charts, redrawn at most four times a second: where each lane stands, what was accepted, what a step
+   wrote, what a step costs. They draw figures that came with the scoreboard; only scales are made here. */
+sd.parts.charts = (element) => {
+  const SVG = "http://www.w3.org/2000/svg";
+  const W = 250, H = 132, FLOOR = 112;
+  const lanes = { baseline: [], speculative: [] };
+  let board = {};
+
+  function shape(tag, attributes, text) {
+    const node = document.createElementNS(SVG, tag);
+    for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+    if (text !== undefined) node.textContent = text;
+    return node;
+  }
+  const label = (x, y, text, className = "", anchor = "start") =>
+    shape("text", { x, y, class: className, "text-anchor": anchor }, text);
+  const path = (d, className) => shape("path", { d, class: className });
+  const bar = (x, y, width, height, className) => shape("rect", { x, y, width: Math.max(0, width), height: Math.max(0, height), class: className });
+
+  function put(name, how, nodes, summary) {
+    const figure = element.querySelector(`[data-chart=${name}]`);
+    figure.querySelector("p").textContent = how;
+    const svg = figure.querySelector("svg");
+    svg.replaceChildren(...nodes);
+    svg.setAttribute("aria-label", summary);
+  }
+
+  function scale(seconds) {
+    const step = [0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500].find((one) => seconds / one <= 3.2) ?? 1000;
+    const ticks = [];
+    for (let at = 0; at <= seconds; at += step) ticks.push(+at.toFixed(2));
+    return ticks;
+  }
+
+  function time(chart) {
+    const { baseline, speculative } = lanes;
+    const end = Math.max(0.05, baseline.at(-1)?.[0] ?? 0, speculative.at(-1)?.[0] ?? 0);
+    const most = Math.max(2, board.running ? chart.budget : 0, baseline.at(-1)?.[1] ?? 0, speculative.at(-1)?.[1] ?? 0);
+    const x = (t) => 26 + (t / end) * 214, y = (n) => FLOOR - (n / most) * 98;
+    const nodes = [path(`M26 ${FLOOR}H244`, "c-axis"), path("M26 14H244", "c-grid"), label(0, 18, most)];
+    for (const tick of scale(end)) nodes.push(label(x(tick), 128, tick ? `${tick} ${sd.say("pane.s")}` : "0", "", "middle"));
+    nodes.push(lane(baseline, x, y, "c-base"), lane(speculative, x, y, "c-spec"));
+    for (const [points, dot, name] of [[baseline, "f-base", ""], [speculative, "f-spec", "s"]]) {
+      if (!points.length) continue;
+      const [t, n] = points.at(-1);
+      nodes.push(shape("circle", { cx: x(t), cy: y(n), r: 3.5, class: dot }));
+      if (board.running) nodes.push(label(x(t) < 190 ? x(t) + 7 : x(t) - 7, y(n) + (name ? -6 : 14), n, name, x(t) < 190 ? "start" : "end"));
+    }
+    if (!board.running && baseline.length > 1 && speculative.length > 1) {
+      const middle = (points, share) => points[Math.floor(points.length * share)];
+      const [ts, ns] = middle(speculative, 0.55), [tb, nb] = middle(baseline, 0.7);
+      nodes.push(label(x(ts) - 6, y(ns) - 2, sd.say("speculative").toLowerCase(), "s", x(ts) > 110 ? "end" : "start"));
+      nodes.push(label(x(tb) + 8, y(nb) + 16, sd.say("baseline").toLowerCase(), "", x(tb) > 170 ? "end" : "start"));
+      if (chart.apart) nodes.push(label(x(end) - 4, 9, sd.sentence(chart.apart), "k", "end"));
+    }
+    put("time", sd.say(board.running ? "chart.time.live" : "chart.time.done", chart.clocks), nodes,
+      `${sd.say("speculative")} ${speculative.at(-1)?.[1] ?? 0}, ${sd.say("baseline")} ${baseline.at(-1)?.[1] ?? 0}`);
+  }
+
+  function lane(points, x, y, className) {
+    let d = "";
+    for (const [t, n] of points) d += d ? `H${x(t).toFixed(1)}V${y(n).toFixed(1)}` : `M${x(t).toFixed(1)} ${y(n).toFixed(1)}`;
+    return path(d || "M0 0", className);
+  }
+
+  function columns(values, draw) {
+    const slot = W / values.length, width = Math.min(28, slot * 0.56);
+    return values.flatMap((value, i) => draw(value, slot * (i + 0.5), width, i));
+  }
+
+  function position(chart) {
+    const rates = chart.position;
+    const nodes = [path(`M0 ${FLOOR}H${W}`, "c-axis")];
+    if (rates.length) {
+      nodes.push(...columns(rates, (rate, x, width, i) => {
+        const height = 92 * rate, few = rates.length <= 8;
+        return [bar(x - width / 2, FLOOR - height, width, height, "m-acc"),
+          ...(few || i === 0 ? [label(x, FLOOR - height - 5, few ? `${Math.round(100 * rate)} %` : `${Math.round(100 * rate)}`, "k", "middle")] : []),
+          label(x, 128, few || i % 4 === 0 ? i + 1 : "", "", "middle")];
+      }));
+    } else nodes.push(label(W / 2, 66, sd.say("chart.none"), "", "middle"));
+    put("position", sd.say("chart.position.how", { n: chart.drafting }), nodes, rates.map((rate) => `${Math.round(100 * rate)} %`).join(", "));
+  }
+
+  function wrote(chart) {
+    const counts = chart.wrote, most = Math.max(1, ...counts), pictured = counts.length <= 7;
+    const floor = pictured ? 96 : FLOOR;
+    const nodes = [path(`M0 ${floor}H${W}`, "c-axis")];
+    nodes.push(...columns(counts, (count, x, width, i) => {
+      const height = (floor - 18) * (count / most);
+      const few = counts.length <= 9;
+      const made = [bar(x - width / 2, floor - height, width, height, "f-spec"), label(x, 128, few || i % 4 === 0 ? i + 1 : "", "", "middle")];
+      if (few) made.push(label(x, floor - height - 5, count, "k", "middle"));
+      if (pictured) made.push(...picture(x, i, i === chart.full));
+      return made;
+    }));
+    put("wrote", sd.say("chart.wrote.how"), nodes, counts.map((count, i) => `${i + 1}: ${count}`).join(", "));
+  }
+
+  /* A square is an accepted draft, a diamond the correction, a circle the bonus of a full draft. */
+  function picture(x, accepted, full) {
+    const size = 6, gap = 2, start = x - ((accepted + 1) * (size + gap) - gap) / 2;
+    const nodes = [];
+    for (let i = 0; i < accepted; i++) nodes.push(bar(start + i * (size + gap), 103, size, size, "m-acc"));
+    const end = start + accepted * (size + gap) + size / 2;
+    nodes.push(full ? shape("circle", { cx: end, cy: 106, r: 3.4, class: "m-bon" }) : path(`M${end} 102l4 4l-4 4l-4 -4z`, "m-cor"));
+    return nodes;
+  }
+
+  function costs(chart) {
+    const { plain, step } = chart.costs;
+    const nodes = [];
+    if (plain && step) {
+      const widest = Math.max(plain.width, step.width), unit = W / widest;
+      nodes.push(label(0, 12, sd.say("chart.costs.plain"), "k"), label(W, 12, sd.say("chart.costs.buys", plain), "", "end"));
+      nodes.push(bar(0, 18, plain.width * unit, 14, "f-base"));
+      nodes.push(label(0, 58, sd.say("chart.costs.spec"), "k"), label(W, 58, sd.say("chart.costs.buys", step), "", "end"));
+      const [draft, verify, other] = step.parts;
+      nodes.push(bar(0.6, 64.6, draft.width * unit - 1.2, 12.8, "m-acc"));
+      nodes.push(bar(draft.width * unit, 64, verify.width * unit - 1, 14, "f-spec"));
+      nodes.push(bar((draft.width + verify.width) * unit, 64, other.width * unit, 14, "f-ink"));
+      nodes.push(label(0, 92, sd.say("chart.costs.draft", draft)), label(W / 2, 92, sd.say("chart.costs.verify", verify), "s", "middle"),
+        label(W, 92, sd.say("chart.costs.other", other), "", "end"));
+      nodes.push(path(`M0 ${FLOOR}H${W}`, "c-grid"), label(0, 128, sd.say("chart.costs.each"), "k"),
+        label(W, 128, `${plain.each} → ${step.each} ${sd.say("pane.ms")}`, "k", "end"));
+    }
+    put("costs", sd.say("chart.costs.how"), nodes, plain && step ? `${plain.ms}, ${step.ms}` : "");
+  }
+
+  function draw() {
+    const chart = board.chart;
+    element.querySelector(".sd-charts").classList.toggle("sd-hidden", !chart);
+    if (!chart) return;
+    time(chart);
+    position(chart);
+    wrote(chart);
+    costs(chart);
+  }
+
+  sd.on("lane-began", ({ lane }) => { lanes[lane] = []; });
+  sd.on("lane-wrote", ({ lane, points }) => { lanes[lane] = points; });
+  sd.on("board", (value) => { board = value; draw(); });
+  sd.on("language", draw);
+  draw();
+};

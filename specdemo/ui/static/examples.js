@@ -1,0 +1,25 @@
+/* Example prompts: one chip each, labelled by what it shows; and the line that sums the settings up. */
+sd.parts.examples = (element, { props, watch, trigger }) => {
+  const row = element.querySelector(".sd-chips");
+  const examples = JSON.parse(props.examples);
+  let summary = [];
+
+  function draw() {
+    row.replaceChildren(...examples.map((example, index) => {
+      const chip = sd.make("button", "sd-chip", example.label[sd.lang] + " ");
+      chip.type = "button";
+      chip.append(sd.make("i", "", example.shows[sd.lang]));
+      chip.addEventListener("click", () => trigger("pick", { index }));
+      return chip;
+    }));
+    element.querySelector("[data-set=summary]").textContent = summary.map(sd.sentence).join(" · ");
+  }
+
+  element.querySelector(".sd-set").addEventListener("click", () => {
+    document.querySelector(".sidebar .toggle-button")?.click();
+  });
+  sd.on("language", draw);
+  watch("value", () => { summary = JSON.parse(props.value || "[]"); draw(); });
+  summary = JSON.parse(props.value || "[]");
+  draw();
+};

@@ -1,0 +1,49 @@
+/* The header: the pair and how far it is loaded, language, theme. Below it, only when needed, why there is no model. */
+sd.parts.header = (element, { props, watch, trigger }) => {
+  const find = (name) => element.querySelector(`[data-head="${name}"]`);
+  const select = find("language");
+  let state = { state: "loading", facts: [] };
+
+  function draw() {
+    const { state: kind, facts, message, fraction } = state;
+    element.querySelector(".sd-pair").dataset.state = kind;
+    const label = kind === "ready" ? facts : [sd.say(kind === "failed" ? "unavailable" : "loading"), kind === "loading" ? message : ""];
+    find("pair").textContent = label[0] ?? "";
+    find("more").textContent = label.slice(1).filter(Boolean).map((fact) => ` · ${fact}`).join("");
+    const bar = find("bar");
+    bar.hidden = kind !== "loading";
+    bar.classList.toggle("sd-unknown", fraction === null || fraction === undefined);
+    bar.firstElementChild.style.width = `${100 * (fraction ?? 1)}%`;
+    find("trouble").hidden = kind !== "failed";
+    find("why").textContent = kind === "failed" ? message : "";
+    sd.emit("pair", state);
+  }
+
+  function take() {
+    if (!props.value) return;
+    state = JSON.parse(props.value);
+    draw();
+  }
+
+  select.value = sd.lang;
+  select.addEventListener("change", () => {
+    sd.setLanguage(select.value);
+    sd.remember("sd-lang", sd.lang);
+    trigger("language", { language: sd.lang });
+  });
+  find("theme").addEventListener("click", () => {
+    const dark = document.body.classList.toggle("dark");
+    sd.remember("sd-theme", dark ? "dark" : "light");
+  });
+  find("retry").addEventListener("click", () => trigger("retry", {}));
+
+  const themed = new URLSearchParams(location.search).get("__theme");
+  const kept = sd.remembered("sd-theme");
+  if (kept && !themed) document.body.classList.toggle("dark", kept === "dark");
+  sd.on("language", draw);
+  watch("value", take);
+  draw();
+  take();
+  sd.setLanguage(sd.lang);
+  if (sd.lang !== "en") trigger("language", { language: sd.lang });
+};

@@ -1,0 +1,71 @@
+/* The page's own small kit: language, text, and the hub that parts of the page listen to.
+   Model and prompt text reaches the document by textContent alone, in this file and in every other. */
+window.sd = (() => {
+  const TEXT = window.SD_TEXT;
+  const parts = {}; // name -> (element, kit): what a gr.HTML subclass runs once it stands on the page
+  const listeners = {};
+
+  function choose(wanted) {
+    const tag = (wanted || "").toLowerCase();
+    if (!tag.startsWith("zh")) return "en";
+    return /tw|hk|mo|hant/.test(tag) ? "zh-TW" : "zh-CN";
+  }
+
+  function remembered(name) {
+    try { return localStorage.getItem(name); } catch { return null; } // storage may be forbidden in a frame
+  }
+
+  function remember(name, value) {
+    try { localStorage.setItem(name, value); } catch { /* then it lasts as long as the page */ }
+  }
+
+  const asked = new URLSearchParams(location.search).get("lang");
+  let lang = choose(asked || remembered("sd-lang") || navigator.language);
+
+  /* "@key" stands for the words of that key, anything else for itself. */
+  const word = (value) => (value[0] === "@" && value.slice(1) in TEXT.en ? TEXT[lang][value.slice(1)] : value);
+
+  const kit = {
+    parts,
+    get lang() { return lang; },
+    say(key, params = {}) {
+      const template = TEXT[lang][key] ?? TEXT.en[key] ?? "";
+      return template.replace(/\{(\w+)\}/g, (whole, name) => (name in params ? word(String(params[name])) : whole));
+    },
+    has: (key) => key in TEXT.en,
+    remember,
+    remembered,
+    on(name, listener) { (listeners[name] ??= []).push(listener); },
+    emit(name, detail) { for (const listener of listeners[name] ?? []) listener(detail); },
+    setLanguage(wanted) {
+      lang = choose(wanted);
+      document.documentElement.lang = lang;
+      document.title = kit.say("title");
+      kit.emit("language", lang);
+    },
+    /* Texts of elements that name their key: data-say for the content, data-label for the accessible name. */
+    localise(root) {
+      for (const node of root.querySelectorAll("[data-say]")) node.textContent = kit.say(node.dataset.say);
+      for (const node of root.querySelectorAll("[data-label]")) node.setAttribute("aria-label", kit.say(node.dataset.label));
+      for (const node of root.querySelectorAll("[data-title]")) node.title = kit.say(node.dataset.title);
+    },
+    make(tag, className = "", text = "") {
+      const node = document.createElement(tag);
+      if (className) node.className = className;
+      if (text) node.textContent = text;
+      return node;
+    },
+    /* "**bold:** rest", with nothing in it taken for markup. */
+    rich(node, text) {
+      node.replaceChildren(...text.split("**").map((piece, i) => (i % 2 ? kit.make("b", "", piece) : piece)));
+    },
+    sentence: ([key, params]) => kit.say(key, params),
+    mount(name, element, props, watch, trigger) {
+      kit.localise(element);
+      kit.on("language", () => kit.localise(element));
+      parts[name](element, { props, watch, trigger });
+    },
+  };
+  document.documentElement.lang = lang;
+  return kit;
+})();

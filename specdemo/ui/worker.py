@@ -1,0 +1,179 @@
+"""How does a plain generator of Steps reach a web page? A thread runs it and puts what happens into a queue.
+
+The model lock (the desk's device) is held here and nowhere else. `stop` ends the run within one step; nothing ever
+waits for the thread.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from specdemo.decoding.parting import Parting
+from specdemo.decoding.steps import Step, Stop, Verdict
+from specdemo.metrics import identity_promised
+from specdemo.race import Lane, Request, RequestRefused
+from specdemo.ui.desk import Desk, Loaded, sentence
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What a visitor asked for: a prompt, a pair, and the request that awaits the prompt's ids."""
+
+    prompt: str
+    spec: Any
+    request: Request
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Another run has the device."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loading:
+    """The pair is being loaded."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Began:
+    """The prompt is read next."""
+
+    request: Request
+
+
+@dataclass(frozen=True, slots=True)
+class Wrote:
+    """A lane made a step. texts: what each token adds to the text; drafts: each drafted token by itself."""
+
+    lane: Lane
+    step: Step
+    texts: tuple[str, ...]
+    drafts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """Both lanes are through, or the run was stopped."""
+
+    stopped: bool
+    parting: Parting | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The run cannot be had; key and parameters of a sentence in ui.text."""
+
+    key: str
+    params: dict[str, str] = field(default_factory=dict)
+
+
+Event = Waiting | Loading | Began | Wrote | Ended | Refused
+
+
+class Worker:
+    """One run. `drain` gives what happened since; the last event is Ended or Refused.
+
+    stop: set it to end the run. shown: set by whoever drains, once the last event is on the page.
+    """
+
+    def __init__(self, desk: Desk, order: Order) -> None:
+        self.desk = desk
+        self.order = order
+        self.stop = threading.Event()
+        self.shown = threading.Event()
+        self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
+        self.thread = threading.Thread(target=self._work, name="run", daemon=True)
+
+    def start(self) -> Worker:
+        """Begin, in a thread of its own."""
+        self.thread.start()
+        return self
+
+    def drain(self, seconds: float) -> list[Event]:
+        """Everything that happened, after waiting at most so long for the first of it."""
+        try:
+            events = [self._events.get(timeout=seconds)]
+        except queue.Empty:
+            return []
+        while True:
+            try:
+                events.append(self._events.get_nowait())
+            except queue.Empty:
+                return events
+
+    def _work(self) -> None:
+        if not self.desk.take(self.stop, self._wait):
+            self._events.put(Ended(stopped=True))
+            return
+        try:
+            last = self._run()
+        except RequestRefused as error:
+            last = Refused("refused", {"message": sentence(error)})
+        except Exception as error:  # the page must say it and the next run must work, whatever it is
+            log.exception("A run failed.")
+            last = Refused("failed", {"message": sentence(error)})
+        finally:
+            self.desk.give_back()
+        self._events.put(last)
+
+    def _wait(self) -> None:
+        status = self.desk.status
+        self._events.put(Loading(status.message) if status.state is Loaded.LOADING else Waiting())
+
+    def _run(self) -> Event:
+        engine = self.desk.engine
+        try:
+            pair = self.desk.pair(self.order.spec, lambda fraction, message: self._events.put(Loading(message)))
+        except Exception as error:  # refusals of a pair are sentences; anything else is told as it is
+            return Refused("unloaded", {"message": sentence(error)})
+        ids = tuple(engine.encode(pair, self.order.prompt))
+        if not ids:
+            return Refused("refused.nothing")
+        room = engine.context(pair)
+        if len(ids) >= room:
+            return Refused("refused.long", {"n": f"{len(ids):,}", "context": f"{room:,}"})
+        request = replace(self.order.request, prompt_ids=ids)
+        engine.check(pair, request)
+        self._events.put(Began(request))
+        emitted, stopped = self._race(pair, request)
+        parting = None
+        if not stopped and identity_promised(request.rule, request.params.temperature):
+            parting = engine.part(pair, request, emitted[Lane.BASELINE], emitted[Lane.SPECULATIVE])
+        return Ended(stopped, parting)
+
+    def _race(self, pair: Any, request: Request) -> tuple[dict[Lane, list[int]], bool]:
+        """Run both lanes to their ends or to `stop`; the emitted ids and whether it was stopped."""
+        engine = self.desk.engine
+        spellers = {lane: engine.speller(pair) for lane in Lane}
+        emitted: dict[Lane, list[int]] = {lane: [] for lane in Lane}
+        steps = engine.race(pair, request)
+        try:
+            for lane, step in ((one.lane, one.step) for one in steps):
+                emitted[lane].extend(token.id for token in step.tokens)
+                self._events.put(self._spelled(pair, lane, step, spellers[lane]))
+                if self.stop.is_set():
+                    return emitted, True
+        finally:
+            steps.close()
+        return emitted, False
+
+    def _spelled(self, pair: Any, lane: Lane, step: Step, speller: Any) -> Wrote:
+        """The step with its texts; the end-of-text token, which has none, spelled by its name."""
+        engine = self.desk.engine
+        texts = [speller.add(token.id) for token in step.tokens]
+        if step.stop is not None and texts:
+            texts[-1] += speller.flush()
+            if step.stop is Stop.EOS and not texts[-1]:
+                texts[-1] = engine.spelling(pair, step.tokens[-1].id)
+        drafts = tuple(
+            "" if drafted.verdict is Verdict.ACCEPTED else engine.spelling(pair, drafted.id) for drafted in step.drafted
+        )
+        return Wrote(lane, step, tuple(texts), drafts)
