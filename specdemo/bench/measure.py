@@ -1,0 +1,73 @@
+"""How is it measured? Sides take turns in one process, repeat by repeat, and each repeat gives one figure of its own.
+
+Whatever drifts (heat, other processes, memory) meets all sides of a repeat alike; the median over repeats is what
+counts, and whoever else was busy meanwhile is named.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from specdemo.bench.sides import Prompt, Sample, Side
+from specdemo.environment import Busy
+
+THRESHOLD = 0.05  # of a core: more than this in another process, and a result is noisy
+
+
+class Watcher(Protocol):
+    """Tells who else was busy since it was last asked (see environment.Watch)."""
+
+    def busy(self, threshold: float) -> list[Busy]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """Every side once over every prompt. samples: by name, in the order of the prompts."""
+
+    samples: dict[str, list[Sample]]
+    busy: tuple[str, ...] = ()
+
+    def speed(self, side: str) -> float:
+        """tokens/s over all prompts: tokens after the first pass / seconds after it."""
+        samples = self.samples[side]
+        return sum(s.decoded for s in samples) / sum(s.seconds for s in samples)
+
+    def whole_speed(self, side: str) -> float:
+        """tokens/s over all prompts, the whole calls counted, prefill included."""
+        samples = self.samples[side]
+        return sum(len(s.ids) for s in samples) / sum(s.whole_seconds for s in samples)
+
+
+def interleave(
+    sides: Sequence[Side],
+    prompts: Sequence[Prompt],
+    repeats: int,
+    watch: Watcher,
+    tell: Callable[[str], None] = lambda line: None,
+) -> list[Repeat]:
+    """Run all sides on a prompt before the next prompt; the side that goes first changes from repeat to repeat."""
+    results = []
+    for turn in range(repeats):
+        first = turn % len(sides)
+        samples: dict[str, list[Sample]] = defaultdict(list)
+        watch.busy(THRESHOLD)  # what happened before this repeat is none of its business
+        for prompt in prompts:
+            for side in (*sides[first:], *sides[:first]):
+                for name, sample in side.run(prompt).items():
+                    samples[name].append(sample)
+        busy = tuple(str(process) for process in watch.busy(THRESHOLD))
+        results.append(Repeat(dict(samples), busy))
+        tell(f"repeat {turn + 1} of {repeats}" + (f"; busy meanwhile: {', '.join(busy)}" if busy else ""))
+    return results
+
+
+def warm_up(sides: Iterable[Side], prompts: Iterable[Prompt]) -> dict[tuple[str, str], Sample]:
+    """Every side on every prompt once, untimed: what they wrote, by (side, prompt) name, for the checks."""
+    wrote = {}
+    for prompt in prompts:
+        for side in sides:
+            wrote |= {(name, prompt.name): sample for name, sample in side.run(prompt).items()}
+    return wrote

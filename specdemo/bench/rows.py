@@ -1,0 +1,217 @@
+"""The rows of the table: what each compares, on which prompts, and the goal it is held to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from specdemo.bench.contest import GREEDY, SAMPLED, Contest
+from specdemo.bench.drafted import compare_drafts, drafted_by_generate, drafted_by_lane
+from specdemo.bench.figures import figures_of, outside_share
+from specdemo.bench.measure import Repeat, warm_up
+from specdemo.bench.results import Goal, Result
+from specdemo.bench.sides import Prompt, Sample, Side, Stopwatch, TimedRunner, run_generate, run_lane, sample_of
+from specdemo.decoding.parting import find_parting
+from specdemo.decoding.sampling import SamplingParams
+from specdemo.drafters.model import ModelDrafter
+from specdemo.models.pair import Pair
+from specdemo.race import Lane, race
+
+OURS, THEIRS = "ours", "generate"
+
+
+def baseline_over_generate(contest: Contest) -> list[Result]:
+    """Row a: plain decoding, ours over transformers'."""
+    ours = _solo(contest, OURS, contest.ngram, Lane.BASELINE)
+    theirs = Side.of(THEIRS, lambda prompt: _generate(contest, prompt))
+    result = _versus(contest, ours, theirs, contest.prompts("other"))
+    return [replace(result, row="a", what="our baseline over generate()", goal=Goal(at_least=1.1))]
+
+
+def ngram_over_prompt_lookup(contest: Contest) -> list[Result]:
+    """Row b: lookup, ours over transformers', where the answer copies the prompt."""
+    ours = _solo(contest, OURS, contest.ngram, Lane.SPECULATIVE)
+    gamma = contest.settings.gamma
+    theirs = Side.of(THEIRS, lambda prompt: _generate(contest, prompt, prompt_lookup_num_tokens=gamma))
+    result = _versus(contest, ours, theirs, contest.prompts("copying"))
+    what = f"our n-gram lane over generate(prompt_lookup_num_tokens={gamma}), copying"
+    return [replace(result, row="b", what=what, goal=Goal(at_least=1.3))]
+
+
+def model_over_assisted(contest: Contest) -> list[Result]:
+    """Row c: the same draft model and γ, ours over transformers'; what both drafted must be equal."""
+    prompts = contest.prompts("other")[:1] + contest.prompts("copying")[:1]
+    ours = _solo(contest, OURS, contest.model, Lane.SPECULATIVE)
+    theirs = Side.of(THEIRS, lambda prompt: _generate(contest, prompt, assistant_model=contest.assistant))
+    result = _versus(contest, ours, theirs, prompts)
+    notes, faults = _drafts_agree(contest, prompts)
+    layers = contest.settings.draft_layers
+    what = f"our lane with a model draft (first {layers} layers) over generate(assistant_model=the same)"
+    notes, faults = (*result.notes, *notes), (*result.faults, *faults)
+    return [replace(result, row="c", what=what, goal=Goal(at_least=1.5), notes=notes, faults=faults)]
+
+
+def outside_the_forwards(contest: Contest) -> list[Result]:
+    """Row d: the share of a round that is spent outside the two models' forwards."""
+    cases = [
+        (f"{name}, {how}", _timed(contest, f"{name}, {how}", pair, params))
+        for name, pair in (("n-gram", contest.ngram), ("model draft", contest.model))
+        for how, params in (("greedy", GREEDY), ("temperature 1, top-p 0.95", SAMPLED))
+    ]
+    sides, prompts = [side for _, side in cases], contest.prompts("copying")[:1]
+    warm_up(sides, prompts)
+    repeats = contest.measure(sides, prompts)
+    return [
+        Result(
+            row="d",
+            what=f"outside the forwards, {what}",
+            values=tuple(outside_share(repeat.samples[side.name]) for repeat in repeats),
+            goal=Goal(at_most=0.06),
+            unit="%",
+            figures={side.name: figures_of(repeats, side.name)},
+            busy=_busy(repeats),
+        )
+        for what, side in cases
+    ]
+
+
+def raced_over_solo(contest: Contest) -> list[Result]:
+    """Row e: a lane's tokens/s in a race, by its own clock, over the same lane running free."""
+    raced = Side("raced", lambda prompt: _raced(contest, prompt))
+    return _over_solo(contest, raced, "e", "raced over solo", Goal(at_least=0.97, at_most=1.03))
+
+
+ROWS: dict[str, Callable[[Contest], list[Result]]] = {
+    "a": baseline_over_generate,
+    "b": ngram_over_prompt_lookup,
+    "c": model_over_assisted,
+    "d": outside_the_forwards,
+    "e": raced_over_solo,
+}
+
+
+# --- Sides -----------------------------------------------------------------------------------------------------------
+
+
+def _solo(contest: Contest, name: str, pair: Pair, lane: Lane) -> Side:
+    return Side.of(name, lambda prompt: run_lane(contest.lane(pair, lane, prompt), pair.target.device))
+
+
+def _generate(contest: Contest, prompt: Prompt, **options: object) -> Sample:
+    return run_generate(contest.reference, prompt.ids, contest.settings.new_tokens, **options)
+
+
+def _timed(contest: Contest, name: str, pair: Pair, params: SamplingParams) -> Side:
+    """The speculative lane with timers around both models' forwards."""
+    stopwatch = Stopwatch()
+    timed = replace(pair, target_twin=TimedRunner(pair.target_twin, stopwatch))
+    if isinstance(pair.drafter, ModelDrafter):
+        timed = replace(timed, drafter=ModelDrafter(TimedRunner(pair.drafter.runner, stopwatch)))
+
+    def run(prompt: Prompt) -> Sample:
+        return run_lane(contest.lane(timed, Lane.SPECULATIVE, prompt, params), pair.target.device, stopwatch)
+
+    return Side.of(name, run)
+
+
+def _raced(contest: Contest, prompt: Prompt) -> dict[str, Sample]:
+    steps = {lane: [] for lane in Lane}
+    for lane_step in race(contest.ngram, contest.request(prompt)):
+        steps[lane_step.lane].append(lane_step.step)
+    return {f"{lane}, raced": sample_by_clock(seen) for lane, seen in steps.items()}
+
+
+def sample_by_clock(steps: Sequence) -> Sample:
+    """A lane's Sample by its own clock."""
+    first, *later = (step.seconds for step in steps)
+    return sample_of(steps, sum(later), first + sum(later))
+
+
+# --- Comparing -------------------------------------------------------------------------------------------------------
+
+
+def _versus(contest: Contest, ours: Side, theirs: Side, prompts: Sequence[Prompt]) -> Result:
+    """Ours over theirs in tokens/s, with the texts checked; row, what and goal are the caller's."""
+    notes, faults = _texts_agree(contest, warm_up([ours, theirs], prompts), prompts)
+    repeats = contest.measure([ours, theirs], prompts)
+    whole = sorted(repeat.whole_speed(OURS) / repeat.whole_speed(THEIRS) for repeat in repeats)[len(repeats) // 2]
+    return Result(
+        row="",
+        what="",
+        values=tuple(repeat.speed(OURS) / repeat.speed(THEIRS) for repeat in repeats),
+        goal=Goal(),
+        figures={name: figures_of(repeats, name) for name in (OURS, THEIRS)},
+        notes=(f"whole calls, prefill included: {whole:.2f}×", *notes),
+        faults=faults,
+        busy=_busy(repeats),
+    )
+
+
+def _over_solo(contest: Contest, together: Side, row: str, what: str, goal: Goal) -> list[Result]:
+    """Each lane's speed in `together`, whose samples are named "<lane>, <its name>", over the lane running free."""
+    solo = [_solo(contest, f"{lane}, solo", contest.ngram, lane) for lane in Lane]
+    prompts = contest.prompts("copying")[:1]
+    warm_up([*solo, together], prompts)
+    repeats = contest.measure([*solo, together], prompts)
+    names = {lane: (f"{lane}, {together.name}", f"{lane}, solo") for lane in Lane}
+    return [
+        Result(
+            row=row,
+            what=f"{what}, {lane} lane",
+            values=tuple(repeat.speed(names[lane][0]) / repeat.speed(names[lane][1]) for repeat in repeats),
+            goal=goal,
+            figures={name: figures_of(repeats, name) for name in names[lane]},
+            busy=_busy(repeats),
+        )
+        for lane in Lane
+    ]
+
+
+def _busy(repeats: Sequence[Repeat]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for repeat in repeats for name in repeat.busy))
+
+
+# --- Checks ----------------------------------------------------------------------------------------------------------
+
+
+def _texts_agree(
+    contest: Contest, wrote: dict[tuple[str, str], Sample], prompts: Sequence[Prompt]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Notes and faults: whether both sides wrote the same tokens, a near-tie being a note."""
+    notes, faults, same = [], [], 0
+    for prompt in prompts:
+        mine, other = wrote[OURS, prompt.name].ids, wrote[THEIRS, prompt.name].ids
+        parting = find_parting(contest.ngram.target, prompt.ids, GREEDY, mine, other)
+        same += parting is None
+        if parting is not None:
+            gap = "no gap to measure" if parting.gap is None else f"logit gap {parting.gap:.2g}"
+            place = f"{prompt.name}: the texts part at token {parting.index} ({gap})"
+            (notes if parting.tie else faults).append(place)
+    return (f"texts identical on {same} of {len(prompts)} prompts", *notes), tuple(faults)
+
+
+def _drafts_agree(contest: Contest, prompts: Sequence[Prompt]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Notes and faults: whether both sides drafted the same tokens, in a run of its own.
+
+    `generate` drafts before the prompt has been run, our lane after the first token: it is given that token as the
+    end of its prompt, so that its rounds begin where ours do.
+    """
+    equal = ties = tokens = 0
+    faults = []
+    for prompt in prompts:
+        steps = list(contest.lane(contest.model, Lane.SPECULATIVE, prompt))
+        text = [token.id for step in steps for token in step.tokens]
+        with drafted_by_generate(len(prompt.ids)) as theirs:
+            run_generate(
+                contest.reference,
+                (*prompt.ids, text[0]),
+                contest.settings.new_tokens - 1,
+                assistant_model=contest.assistant,
+            )
+        ours = drafted_by_lane(steps)
+        agreement = compare_drafts(ours, theirs, contest.model.drafter.runner, prompt.ids, text)
+        equal, ties = equal + agreement.equal, ties + agreement.ties
+        tokens += sum(map(len, ours.values()))
+        faults += [f"{prompt.name}: {fault}" for fault in agreement.faults]
+    tied = f", {ties} parted at a near-tie" if ties else ""
+    return (f"drafted tokens equal in {equal} rounds ({tokens} tokens){tied}",), tuple(faults)
