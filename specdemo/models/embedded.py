@@ -40,7 +40,7 @@ def _build_from_any_source(folder: Path, scratch: Path, progress: Progress) -> s
         try:
             origin = source(folder, scratch, progress)
         except ModelUnavailable as error:
-            reasons.append(str(error))
+            reasons.append(error.reason)
         else:
             if origin:
                 return origin

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 
 class ModelUnavailable(Exception):
-    """A model could not be fetched, verified or loaded as asked."""
+    """A model could not be fetched, verified or loaded as asked. reason: the sentence without the advice after it."""
+
+    def __init__(self, reason: str, advice: str = "") -> None:
+        super().__init__(f"{reason} {advice}".strip())
+        self.reason = reason
 
 
 class PairRefused(Exception):

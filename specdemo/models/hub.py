@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import errno
+import io
+import logging
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from huggingface_hub import errors, snapshot_download
+from tqdm import tqdm
 
 from specdemo.models.errors import ModelUnavailable
-from specdemo.models.progress import Progress, watch_folder
+from specdemo.models.progress import Progress, watch
+
+# It prints every retry, with addresses; what comes of them is a sentence here.
+logging.getLogger("huggingface_hub.utils._http").setLevel(logging.ERROR)
 
 
 def download(
@@ -20,43 +26,53 @@ def download(
     message: str,
     revision: str | None = None,
     into: Path | None = None,
-    total: int | None = None,
 ) -> Path:
-    """Files whose names match a pattern, in the hub's own cache or in the folder `into` (whose growth is reported).
+    """Files whose names match a pattern, in the hub's own cache or in the folder `into`.
 
     Raises ModelUnavailable; a full disk passes as the OSError it is when the files go into a folder of ours.
     """
+    bars: list[tqdm] = []
+
+    class SilentBar(tqdm):
+        """Counts what the client reports, and draws nothing."""
+
+        def __init__(self, *args: object, **arguments: object) -> None:
+            super().__init__(*args, **(arguments | {"file": io.StringIO()}))
+            if self.unit == "B":
+                bars.append(self)
+
+    arguments = {"revision": revision, "allow_patterns": list(patterns), "local_dir": into, "tqdm_class": SilentBar}
     with ThreadPoolExecutor(1) as worker:
-        task = worker.submit(
-            snapshot_download, repository, revision=revision, allow_patterns=list(patterns), local_dir=into
-        )
-        watch_folder(task.done, into, total, progress, message)
+        task = worker.submit(snapshot_download, repository, **arguments)
+        watch(task.done, lambda: max((bar.n / bar.total for bar in bars if bar.total), default=None), progress, message)
     try:
         return Path(task.result())
     except Exception as error:  # the client raises its own, its HTTP library's and the system's errors
         if into is not None and isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise
-        raise ModelUnavailable(_sentence(repository, error)) from error
+        raise _refusal(repository, error) from error
 
 
-def _sentence(repository: str, error: Exception) -> str:
+def _refusal(repository: str, error: Exception) -> ModelUnavailable:
     if isinstance(error, errors.GatedRepoError):
-        return (
-            f"{repository} is gated: accept its terms on the model hub's page of it, log in on this machine with "
-            "`hf auth login`, and try again."
+        return ModelUnavailable(
+            f"{repository} is gated.",
+            "Accept its terms on its page on the model hub, log in here with `hf auth login`, and try again.",
         )
     if isinstance(error, errors.RepositoryNotFoundError):
-        return f"There is no folder and no public hub repository {repository}: check how the name is spelled."
+        return ModelUnavailable(
+            f"There is neither a folder nor a public hub repository {repository}.", "Check how the name is spelled."
+        )
     if isinstance(error, errors.HFValidationError):
-        return f"{repository} is neither a folder on this machine nor the name of a hub repository (owner/name)."
+        return ModelUnavailable(f"{repository} is neither a folder nor the name of a hub repository (owner/name).")
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return f"The disk is full: {repository} does not fit. Free some space and try again."
-    if isinstance(error, errors.HfHubHTTPError):
-        return f"The model hub refused {repository}: {_first_line(error)}"
-    return (
-        f"The model hub cannot be reached, and {repository} is not in its cache on this machine: {_first_line(error)} "
-        "Connect to the network and try again, or give a local folder."
-    )
+        return ModelUnavailable(f"The disk is full: {repository} does not fit.", "Free some space and try again.")
+    if isinstance(error, errors.LocalEntryNotFoundError | ConnectionError):  # the client looked in its own cache, too
+        return ModelUnavailable(
+            f"The model hub cannot be reached, and {repository} is not in its cache on this machine.",
+            "Connect to the network and try again, or give a local folder.",
+        )
+    return ModelUnavailable(f"The model hub could not give {repository}: {_first_line(error).rstrip('.')}.")
 
 
 def _first_line(error: Exception) -> str:

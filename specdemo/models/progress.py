@@ -14,16 +14,16 @@ def silent(fraction: float | None, message: str) -> None:
     """For callers that show nothing."""
 
 
-def watch_folder(
-    finished: Callable[[], bool], folder: Path | None, total: int | None, progress: Progress, message: str
-) -> None:
-    """Until somebody else has finished: how large the file that grows under a folder is, against the total expected."""
+def watch(finished: Callable[[], bool], fraction: Callable[[], float | None], progress: Progress, message: str) -> None:
+    """Report how far somebody else has come, five times a second, until they have finished."""
     while not finished():
-        progress(min(_largest_file(folder) / total, 1.0) if folder and total else None, message)
+        done = fraction()
+        progress(None if done is None else min(done, 1.0), message)
         time.sleep(0.2)
 
 
-def _largest_file(folder: Path) -> int:
+def largest_file(folder: Path) -> int:
+    """Bytes of the largest file anywhere under a folder: of a download that grows there, in whatever temporary file."""
     largest = 0
     for path in folder.rglob("*"):
         try:

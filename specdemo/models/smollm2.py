@@ -70,6 +70,7 @@ def convert(gguf: GGUF, folder: Path, progress: Progress) -> None:
     for done, (name, weight) in enumerate(gguf.tensors()):
         progress(done / len(gguf), "Converting SmolLM2-135M")
         weights[transformers_name(name)] = unpermuted(name, weight)
+    progress(None, "Writing SmolLM2-135M into the cache")
     try:
         save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
     except SafetensorError as error:  # it wraps the system's error in its own text

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import unicodedata
+from itertools import pairwise
 from pathlib import Path
 
 import regex
@@ -64,7 +65,7 @@ class ReferenceTokenizer:
         spelled = (self.characters[byte] for byte in word.encode("utf-8"))
         symbols = [symbol for symbol in spelled if symbol in self.ids]  # a byte without a token is left out
         while len(symbols) > 1:
-            pairs = list(zip(symbols, symbols[1:], strict=False))
+            pairs = list(pairwise(symbols))
             rank, at = min((self.ranks.get(pair, len(self.ranks)), at) for at, pair in enumerate(pairs))
             if rank == len(self.ranks):
                 break
@@ -92,7 +93,7 @@ TEXTS = [
     "for i in range(3):\n\tprint(i)\n\n\n# done",
     '{"name": "Ada", "born": 1815, "tags": ["math", "code"]}',
     "SELECT name, COUNT(*) FROM users WHERE age >= 18 GROUP BY name;",
-    "<div class=\"a\">&amp; <img src=x onerror=alert(1)></div>",
+    '<div class="a">&amp; <img src=x onerror=alert(1)></div>',
     "`${document.cookie}` and {{value}} and __i18n__{key}",
     "I'm sure they've said it's what we'd do; you'll see, don't you?",
     "I'M SURE IT'S LOUD",
