@@ -1,0 +1,193 @@
+"""An EAGLE-3 head as drafter: one small decoder layer that reads the target's own hidden states.
+
+Row j of the head stands for the token at position j + 1: it sees that token's embedding and a feature of position j,
+the target's hidden states where the target has run, else the head's own output, and says what comes at j + 2
+(Li et al. 2025, arXiv 2503.01840). Chains, not trees. Knows no files: weights come in as tensors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from specdemo.decoding.drafter import Draft, Draw
+from specdemo.decoding.kv import KVCache
+from specdemo.decoding.runner import PREFILL_CHUNK
+
+
+@dataclass(frozen=True, slots=True)
+class HeadConfig:
+    """What a head's configuration says; names as the speculators EAGLE-3 layout has them.
+
+    aux_layers: indices of the target's decoder layers whose outputs are read. norm_before_residual: the residual is
+    the normed feature. norm_output: the normed output, not the raw one, is the next feature.
+    """
+
+    hidden_size: int
+    heads: int
+    key_heads: int
+    head_dim: int
+    eps: float
+    aux_layers: tuple[int, ...]
+    vocab_size: int
+    max_length: int
+    norm_before_residual: bool = False
+    norm_output: bool = False
+
+
+@dataclass(slots=True)
+class HeadLayer:
+    """One decoder layer. The first reads [normed embedding, normed feature] of width 2d; hidden_norm is its own.
+
+    qkv: [(heads + 2 key_heads) * head_dim, 2d or d]; gate_up: [2 * intermediate, d]; biases and q/k norms where the
+    architecture has them.
+    """
+
+    input_norm: Tensor
+    post_norm: Tensor
+    qkv: Tensor
+    o: Tensor
+    gate_up: Tensor
+    down: Tensor
+    hidden_norm: Tensor | None = None
+    q_norm: Tensor | None = None
+    k_norm: Tensor | None = None
+    qkv_bias: Tensor | None = None
+    o_bias: Tensor | None = None
+    gate_up_bias: Tensor | None = None
+    down_bias: Tensor | None = None
+
+
+@dataclass(slots=True)
+class HeadWeights:
+    """embed: [vocab, d] (the target's where the head has none). fc: [d, len(aux) * width]. lm_head: [draft vocab, d].
+
+    target_ids: [draft vocab], the target's id of each draft token. fc_norms: none, one over all, or one a layer read.
+    cos, sin: [max positions, head_dim], the rotary tables.
+    """
+
+    embed: Tensor
+    fc: Tensor
+    layers: list[HeadLayer]
+    norm: Tensor
+    lm_head: Tensor
+    target_ids: Tensor
+    cos: Tensor
+    sin: Tensor
+    fc_norms: tuple[Tensor, ...] = ()
+
+
+class HeadDrafter:
+    """Drafts with a head. The target hands over the hidden states that its own passes computed; no second pass."""
+
+    def __init__(self, config: HeadConfig, weights: HeadWeights):
+        self.config = config
+        self.aux_layers = config.aux_layers
+        self.max_length = config.max_length
+        self._weights = weights
+        self._kv = KVCache(len(weights.layers))
+        self._feature = weights.embed  # [1, d] after the last committed row: the feature of the next one
+        self._logits = weights.embed  # [draft vocab] of the last committed row: the next round's first draft
+        self._committed = 0
+
+    def begin(self, prompt_ids: Tensor, first: int, hidden: Tensor | None, capacity: int) -> None:
+        """Run the prompt's n rows: features of positions 0..n-1 with the tokens that follow them."""
+        self._kv.begin(capacity)
+        following = torch.cat([prompt_ids[1:], prompt_ids.new_tensor([first])])
+        for start in range(0, len(following), PREFILL_CHUNK):
+            end = start + PREFILL_CHUNK
+            self._commit_rows(following[start:end], hidden[start:end])
+
+    def propose(self, gamma: int, draw: Draw) -> Draft:
+        """Exactly gamma tokens; the first costs nothing here, its row was run when the last round was committed."""
+        tokens: list[Tensor] = []
+        qs: list[Tensor] = []
+        logits, feature = self._logits, self._feature
+        for i in range(gamma):
+            token, q = draw(self._over_target_vocabulary(logits), tokens)
+            tokens.append(token)
+            qs.append(q)
+            if i + 1 < gamma:
+                feature = self._run(token[None], feature)
+                logits = self._head(feature)
+        return Draft(torch.stack(tokens), torch.stack(qs))
+
+    def commit(self, tokens: Sequence[int], accepted: int, hidden: Tensor | None) -> None:
+        """Forget the drafted rows and run the emitted tokens with the target's own hidden states in their place."""
+        self._kv.rewind(self._committed)
+        ids = torch.tensor(tokens, device=self._weights.embed.device)
+        self._commit_rows(ids, hidden[: accepted + 1])
+
+    def _commit_rows(self, ids: Tensor, hidden: Tensor) -> None:
+        self._feature = self._run(ids, self.feature(hidden))[-1:]
+        self._logits = self._head(self._feature)
+        self._committed = self._kv.length
+
+    def feature(self, hidden: Tensor) -> Tensor:
+        """[n, d] from the target's hidden states [n, len(aux) * width]."""
+        w = self._weights
+        hidden = hidden.to(w.fc.dtype)
+        if w.fc_norms:
+            chunks = hidden.chunk(len(w.fc_norms), dim=-1)
+            hidden = torch.cat([self._norm(c, n) for c, n in zip(chunks, w.fc_norms, strict=True)], dim=-1)
+        return F.linear(hidden, w.fc)
+
+    def _run(self, ids: Tensor, feature: Tensor) -> Tensor:
+        """Append rows of ids [n] and features [n, d] to the cache; what the next rows take as their feature [n, d]."""
+        config, w = self.config, self._weights
+        first, *others = w.layers
+        embedding = self._norm(F.embedding(ids, w.embed), first.input_norm)
+        normed = self._norm(feature, first.hidden_norm)
+        residual = normed if config.norm_before_residual else feature
+        x = self._layer(0, torch.cat([embedding, normed], dim=-1), residual)
+        for i, layer in enumerate(others, start=1):
+            x = self._layer(i, self._norm(x, layer.input_norm), x)
+        self._kv.advance(len(ids))
+        return self._norm(x, w.norm) if config.norm_output else x
+
+    def _head(self, feature: Tensor) -> Tensor:
+        """Logits [draft vocab] of the one row of a feature [1, d]."""
+        w = self._weights
+        return F.linear(feature if self.config.norm_output else self._norm(feature, w.norm), w.lm_head)[0]
+
+    def _over_target_vocabulary(self, logits: Tensor) -> Tensor:
+        """[vocab] from [draft vocab]: what the pruned vocabulary leaves out has probability 0."""
+        full = logits.new_full((self.config.vocab_size,), float("-inf"), dtype=torch.float32)
+        full[self._weights.target_ids] = logits.float()
+        return full
+
+    def _layer(self, index: int, x: Tensor, residual: Tensor) -> Tensor:
+        layer = self._weights.layers[index]
+        x = residual + F.linear(self._attend(index, layer, x), layer.o, layer.o_bias)
+        gate, up = F.linear(self._norm(x, layer.post_norm), layer.gate_up, layer.gate_up_bias).chunk(2, dim=-1)
+        return x + F.linear(F.silu(gate) * up, layer.down, layer.down_bias)
+
+    def _attend(self, index: int, layer: HeadLayer, x: Tensor) -> Tensor:
+        """Causal attention of n rows over the held ones and themselves: [n, heads * head_dim]."""
+        config = self.config
+        n, start = len(x), self._kv.length
+        sizes = [config.heads, config.key_heads, config.key_heads]
+        heads = F.linear(x, layer.qkv, layer.qkv_bias).view(n, sum(sizes), config.head_dim).transpose(0, 1)
+        q, k, v = heads.split(sizes)  # [heads, n, head_dim]
+        if layer.q_norm is not None:
+            q, k = self._norm(q, layer.q_norm), self._norm(k, layer.k_norm)
+        q, k = self._rotate(q, start), self._rotate(k, start)
+        k, v = self._kv.write(index, k[None], v[None])  # [1, key_heads, start + n, head_dim]
+        mask = None
+        if n > 1:
+            mask = torch.ones(n, start + n, dtype=torch.bool, device=x.device).tril_(start)
+        out = F.scaled_dot_product_attention(q[None], k, v, attn_mask=mask, enable_gqa=True)
+        return out[0].transpose(0, 1).reshape(n, -1)
+
+    def _rotate(self, x: Tensor, start: int) -> Tensor:
+        """Rotary embedding of x [heads, n, head_dim]; a row's position is that of the token whose embedding it sees."""
+        cos, sin = (table[start + 1 : start + 1 + x.shape[1]] for table in (self._weights.cos, self._weights.sin))
+        left, right = x.chunk(2, dim=-1)
+        return x * cos + torch.cat([-right, left], dim=-1) * sin
+
+    def _norm(self, x: Tensor, weight: Tensor) -> Tensor:
+        return F.rms_norm(x, weight.shape, weight, self.config.eps)

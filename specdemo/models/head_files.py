@@ -1,0 +1,187 @@
+"""Reads an EAGLE-3 head from a folder: the speculators layout, or the original EAGLE-3 checkpoint's names.
+
+A head that does not fit its target is refused with the mismatch named, before any of its weights is used.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor
+from transformers import AutoConfig, PreTrainedConfig
+from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
+
+from specdemo.drafters.head import HeadConfig, HeadDrafter, HeadLayer, HeadWeights
+from specdemo.models.errors import ModelUnavailable, PairRefused
+
+_LAYER_TYPES = ("llama", "qwen3")  # what the speculators package itself builds
+
+
+def is_head(folder: Path) -> bool:
+    """Whether a folder holds an EAGLE-3 head, in either layout."""
+    try:
+        config = json.loads((folder / "config.json").read_text())
+    except (OSError, ValueError):
+        return False
+    return config.get("speculators_model_type") == "eagle3" or "draft_vocab_size" in config
+
+
+def load_head(folder: Path, target: PreTrainedConfig, embed: Tensor, vocab_size: int) -> HeadDrafter:
+    """The head in a folder, for a target with this text configuration and input embedding [vocab, width].
+
+    vocab_size: width of the target's logits as the lanes use them. Weights take the embedding's dtype and device.
+    """
+    config = _read_config(folder)
+    layer = _layer_config(config)
+    tensors = _read_tensors(folder)
+    head = _head_config(config, layer, target, tensors, vocab_size)
+    place = {"dtype": embed.dtype, "device": embed.device}
+    ids = _target_ids(tensors, vocab_size).to(embed.device)
+    tensors = {name: t.to(**place) for name, t in tensors.items() if t.is_floating_point()}
+    cos, sin = _rotary_tables(layer, head.max_length + 1)
+    weights = HeadWeights(
+        embed=tensors.get("embed_tokens.weight", embed),
+        fc=tensors["fc.weight"],
+        layers=[_layer(tensors, i) for i in range(layer.num_hidden_layers)],
+        norm=tensors["norm.weight"],
+        lm_head=tensors["lm_head.weight"],
+        target_ids=ids,
+        cos=cos.to(**place),
+        sin=sin.to(**place),
+        fc_norms=_fc_norms(config, tensors, len(head.aux_layers)),
+    )
+    return HeadDrafter(head, weights)
+
+
+def _read_config(folder: Path) -> dict[str, Any]:
+    try:
+        return json.loads((folder / "config.json").read_text())
+    except (OSError, ValueError) as error:
+        raise ModelUnavailable(f"{folder} holds no readable config.json, so no head can be loaded from it.") from error
+
+
+def _layer_config(config: dict[str, Any]) -> PreTrainedConfig:
+    """The configuration of the head's decoder layers: nested in the speculators layout, flat in the original one."""
+    layer = dict(config.get("transformer_layer_config") or config)
+    kind = layer.pop("model_type", "llama")
+    if kind not in _LAYER_TYPES:
+        raise PairRefused(f"The head's layers are of type {kind}; {' and '.join(_LAYER_TYPES)} are supported.")
+    if layer.get("hidden_act", "silu") != "silu":
+        raise PairRefused(f"The head's activation is {layer['hidden_act']}; only silu is supported.")
+    for key in ("architectures", "torch_dtype", "dtype", "transformers_version"):
+        layer.pop(key, None)
+    return AutoConfig.for_model(kind, **layer)
+
+
+def _read_tensors(folder: Path) -> dict[str, Tensor]:
+    files = sorted(folder.glob("*.safetensors"))
+    if not files:
+        raise ModelUnavailable(f"{folder} has no safetensors file; pickled weights are not read. Convert them first.")
+    try:
+        tensors = {name: t for file in files for name, t in load_file(file).items()}
+    except (SafetensorError, OSError) as error:
+        raise ModelUnavailable(f"The head's weights in {folder} cannot be read ({error}). Fetch them again.") from error
+    # the original EAGLE-3 checkpoints call the one layer "midlayer"
+    tensors = {name.replace("midlayer.", "layers.0."): t for name, t in tensors.items()}
+    missing = {"fc.weight", "norm.weight", "lm_head.weight", "layers.0.hidden_norm.weight"} - tensors.keys()
+    if missing:
+        raise ModelUnavailable(
+            f"The head in {folder} lacks {', '.join(sorted(missing))}: it is not a whole EAGLE-3 head."
+        )
+    return tensors
+
+
+def _head_config(
+    config: dict[str, Any], layer: PreTrainedConfig, target: PreTrainedConfig, tensors: dict[str, Tensor], vocab: int
+) -> HeadConfig:
+    fc, width = tensors["fc.weight"], target.hidden_size
+    if fc.shape[1] % width:
+        raise PairRefused(
+            f"The head reads hidden states of width {fc.shape[1]} in all, which is no multiple of the target's hidden "
+            f"size {width}: it was made for another target."
+        )
+    # ids count the layers that have run: id k is the output of decoder layer k - 1, as vLLM and speculators have it
+    count = target.num_hidden_layers
+    ids = config.get("eagle_aux_hidden_state_layer_ids") or config.get("eagle_config", {}).get(
+        "eagle_aux_hidden_state_layer_ids"
+    )
+    ids = ids or [2, count // 2, count - 3]
+    if len(ids) != fc.shape[1] // width:
+        raise PairRefused(f"The head names {len(ids)} target layers but reads {fc.shape[1] // width} of this width.")
+    if not all(1 <= i <= count for i in ids):
+        raise PairRefused(f"The head reads target layers {ids}; the target has {count}.")
+    if "embed_tokens.weight" not in tensors and layer.hidden_size != width:
+        raise PairRefused(
+            f"The head is {layer.hidden_size} wide, the target {width}, and it brings no embedding of its own."
+        )
+    full = tensors["t2d"].shape[0] if "t2d" in tensors else layer.vocab_size
+    if full < vocab:
+        raise PairRefused(f"The head was made for {full:,} tokens; the target has {vocab:,}.")
+    return HeadConfig(
+        hidden_size=layer.hidden_size,
+        heads=layer.num_attention_heads,
+        key_heads=layer.num_key_value_heads,
+        head_dim=getattr(layer, "head_dim", None) or layer.hidden_size // layer.num_attention_heads,
+        eps=layer.rms_norm_eps,
+        aux_layers=tuple(i - 1 for i in ids),
+        vocab_size=vocab,
+        max_length=min(layer.max_position_embeddings, target.max_position_embeddings),
+        norm_before_residual=config.get("norm_before_residual", False),
+        norm_output=config.get("norm_output", False),
+    )
+
+
+def _target_ids(tensors: dict[str, Tensor], vocab_size: int) -> Tensor:
+    """[draft vocab] the target's id of each draft token: its own index plus d2t's offset."""
+    ids = torch.arange(tensors["lm_head.weight"].shape[0])
+    if "d2t" in tensors:
+        ids = ids + tensors["d2t"].long()
+    if ids.min() < 0 or ids.max() >= vocab_size:
+        raise PairRefused(f"The head's d2t table names token {int(ids.max()):,}; the target has {vocab_size:,}.")
+    return ids
+
+
+def _fc_norms(config: dict[str, Any], tensors: dict[str, Tensor], count: int) -> tuple[Tensor, ...]:
+    if config.get("norm_before_fc"):
+        return (tensors["input_norm.weight"],)
+    if config.get("fc_norm"):
+        return tuple(tensors[f"fc_norm.{i}.weight"] for i in range(count))
+    return ()
+
+
+def _rotary_tables(layer: PreTrainedConfig, positions: int) -> tuple[Tensor, Tensor]:
+    """cos, sin [positions, head_dim] from transformers' own rotary module, scaling included."""
+    rotary = LlamaRotaryEmbedding(layer)
+    cos, sin = rotary(torch.zeros(1), torch.arange(positions)[None])
+    return cos[0], sin[0]
+
+
+def _layer(tensors: dict[str, Tensor], index: int) -> HeadLayer:
+    at = f"layers.{index}."
+
+    def joined(names: tuple[str, ...], kind: str) -> Tensor | None:
+        parts = [tensors.get(f"{at}{name}.{kind}") for name in names]
+        return None if parts[0] is None else torch.cat(parts)
+
+    attention = ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")
+    mlp = ("mlp.gate_proj", "mlp.up_proj")
+    return HeadLayer(
+        input_norm=tensors[at + "input_layernorm.weight"],
+        post_norm=tensors[at + "post_attention_layernorm.weight"],
+        qkv=joined(attention, "weight"),
+        qkv_bias=joined(attention, "bias"),
+        o=tensors[at + "self_attn.o_proj.weight"],
+        o_bias=tensors.get(at + "self_attn.o_proj.bias"),
+        gate_up=joined(mlp, "weight"),
+        gate_up_bias=joined(mlp, "bias"),
+        down=tensors[at + "mlp.down_proj.weight"],
+        down_bias=tensors.get(at + "mlp.down_proj.bias"),
+        hidden_norm=tensors.get(at + "hidden_norm.weight"),
+        q_norm=tensors.get(at + "self_attn.q_norm.weight"),
+        k_norm=tensors.get(at + "self_attn.k_norm.weight"),
+    )
