@@ -157,7 +157,6 @@ def test_any_value_in_any_place_is_read_or_refused_with_a_sentence(path: list[st
     assert sentence == "" or (sentence.endswith(".") and sentence.isprintable())
 
 
-
 def test_a_huge_file_is_not_read(tmp_path: Path) -> None:
     path = tmp_path / "huge.json"
     with path.open("wb") as file:
