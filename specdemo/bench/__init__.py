@@ -1,5 +1,5 @@
-"""The benchmark: this engine against transformers' `generate()`, against itself, and what it costs beside the models."""
+"""The benchmark: this engine against `generate()`, against itself, and what it costs outside the models."""
 
-from specdemo.bench.main import add_arguments, main
+from specdemo.bench.command import add_arguments, main
 
 __all__ = ["add_arguments", "main"]
