@@ -10,7 +10,9 @@ def main() -> None:
     """Parse the options, begin to load the pair, and serve the page, which stands before the models are ready."""
     parser = argparse.ArgumentParser(description="Plain and speculative decoding, raced side by side.")
     parser.add_argument("--target", default="embedded", metavar="PATH", help="a model's folder or hub id (%(default)s)")
-    parser.add_argument("--drafter", default="ngram", metavar="NAME", help="ngram, or a model's folder or hub id (ngram)")
+    parser.add_argument(
+        "--drafter", default="ngram", metavar="NAME", help="ngram, or a model's folder or hub id (ngram)"
+    )
     parser.add_argument("--target-precision", choices=("fp32", "bf16", "fp16", "int8", "int4"), default="fp32")
     parser.add_argument("--draft-precision", choices=("fp32", "bf16", "fp16", "int8", "int4"), help="(the target's)")
     parser.add_argument("--device", help="as torch names it (cuda where there is one, else cpu)")

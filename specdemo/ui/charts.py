@@ -39,7 +39,7 @@ def _plain(lane: LaneMetrics) -> dict[str, Any] | None:
     if not lane.target_passes or lane.decode_seconds is None:
         return None
     each = 1000 * lane.decode_seconds / lane.target_passes
-    return {"width": round(each, 2), "ms": _ms(each), "tokens": "1", "each": _ms(each)}
+    return {"width": round(each, 2), "ms": _ms(each), "each": _ms(each)}
 
 
 def _step(lane: LaneMetrics) -> dict[str, Any] | None:
@@ -60,4 +60,4 @@ def _step(lane: LaneMetrics) -> dict[str, Any] | None:
 
 
 def _ms(value: float) -> str:
-    return figures.milliseconds(value / 1000)
+    return f"{value:.1f}" if value < 99.95 else f"{value:.0f}"

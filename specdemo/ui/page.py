@@ -19,7 +19,7 @@ from specdemo.ui.controls import MODEL, NGRAM, Controls, NumberRefused, request,
 from specdemo.ui.desk import Desk, Loaded
 from specdemo.ui.examples import chips, load_examples
 from specdemo.ui.panes import pane
-from specdemo.ui.parts import STYLES, Part, head
+from specdemo.ui.parts import Part, head
 from specdemo.ui.show import Show
 from specdemo.ui.text import DEFAULT, say
 from specdemo.ui.theme import theme
@@ -37,7 +37,6 @@ def launch_options() -> dict[str, Any]:
     """What `launch` needs beside an address: look, scripts, and nothing kept or shared."""
     return {
         "theme": theme(),
-        "css_paths": STYLES,
         "head": head(),
         "footer_links": [],
         "run_history": False,
@@ -71,6 +70,7 @@ class Page:
             self.header = Part("header", events=("language", "retry"), elem_classes=["sd-part"])
             with gr.Row(elem_classes=["sd-ask"]):
                 self.prompt = gr.Textbox(
+                    self.examples[0]["prompt"],
                     show_label=False,
                     container=False,
                     lines=1,
@@ -79,7 +79,6 @@ class Page:
                     placeholder=say(DEFAULT, "prompt.placeholder"),
                     elem_classes=["sd-box"],
                     elem_id="sd-prompt",
-                    autofocus=True,
                 )
                 self.run = gr.Button(say(DEFAULT, "run"), variant="primary", elem_id="sd-run", elem_classes=["sd-btn"])
                 self.stop = gr.Button(say(DEFAULT, "stop"), elem_id="sd-stop", elem_classes=["sd-btn"])
@@ -123,7 +122,7 @@ class Page:
             **PRIVATE,
         )
 
-    def race(self, visitor: gr.Request, prompt: str, *values: Any) -> Iterator[tuple[str, ...]]:
+    def race(self, visitor: gr.Request, prompt: str, *values: Any) -> Iterator[tuple[Any, ...]]:
         """A run, from the press of the button to the last figure; closing the generator stops the model."""
         order = self._order(prompt or "", self.controls.read(values))
         show = Show(order.request if isinstance(order, Order) else Request(prompt_ids=()))
@@ -145,12 +144,15 @@ class Page:
             if self._workers.get(visitor.session_hash) is worker:
                 del self._workers[visitor.session_hash]
 
-    def _stream(self, worker: Worker, show: Show) -> Iterator[tuple[str, ...]]:
-        sent: tuple[str, ...] = ()
+    def _outputs(self, show: Show) -> tuple[Any, ...]:
+        return (*(gr.skip() if value is None else value for value in show.values), self.desk.status.line())
+
+    def _stream(self, worker: Worker, show: Show) -> Iterator[tuple[Any, ...]]:
+        sent: tuple[Any, ...] = ()
         at = 0.0
         while not show.over:
             show.take(worker.drain(DRAIN_SECONDS))
-            values = (*show.values, self.desk.status.line())
+            values = self._outputs(show)
             now = time.monotonic()
             if values != sent or now - at >= HEARTBEAT_SECONDS:
                 sent, at = values, now

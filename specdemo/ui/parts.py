@@ -15,7 +15,7 @@ import gradio as gr
 from specdemo.ui.text import STRINGS
 
 STATIC = Path(__file__).parent / "static"
-STYLES = [STATIC / "style.css", STATIC / "gradio.css"]
+STYLES = ("style", "gradio")
 SCRIPTS = ("sd", "tooltip", "header", "examples", "board", "panes", "legend", "charts")
 
 
@@ -53,7 +53,11 @@ class Part(gr.HTML):
 
 
 def head() -> str:
-    """The scripts and strings that all parts share, for the page's <head>."""
+    """Styles, strings and scripts that all parts share, for the page's <head>.
+
+    The styles stand here because what comes by `css_paths` is rewritten by Gradio, which loses @container and :is().
+    """
+    styles = "\n".join((STATIC / f"{name}.css").read_text(encoding="utf-8") for name in STYLES)
     strings = json.dumps(STRINGS, ensure_ascii=False).replace("<", "\\u003c")
     scripts = "\n".join((STATIC / f"{name}.js").read_text(encoding="utf-8") for name in SCRIPTS)
-    return f"<script>window.SD_TEXT = {strings};\n{scripts}</script>"
+    return f"<style>{styles}</style><script>window.SD_TEXT = {strings};\n{scripts}</script>"

@@ -134,7 +134,7 @@ def six_figures(
     return {
         "baseline": _shown(baseline.tokens_per_second, figures.rate),
         "speculative": _shown(speculative.tokens_per_second, figures.rate),
-        "acceptance": "–" if rate is None else f"{figures.share(rate)} %",
+        "acceptance": "–" if rate is None else f"{figures.share(rate)}\u00a0%",
         "acceptanceNote": None
         if rate is None
         else ("acceptance.note", {"accepted": str(speculative.accepted), "drafted": str(speculative.drafted)}),

@@ -34,6 +34,7 @@ class Show:
         self.run = next(self._runs)
         self.request = request
         self.over = False
+        self._begun = False
         self._state = "starting"
         self._message = scoreboard.message("starting")
         self._stopped = False
@@ -55,8 +56,10 @@ class Show:
             self._board, self._drawn, self._stale = self._encoded(), now, False
 
     @property
-    def values(self) -> tuple[str, str, str]:
-        """Of the baseline's pane, the speculative pane and the scoreboard."""
+    def values(self) -> tuple[str | None, str | None, str]:
+        """Of the baseline's pane, the speculative pane and the scoreboard. None: what stands in the pane stays."""
+        if not self._begun:  # a run that is refused, or waits, takes nothing away
+            return None, None, self._board
         return self._panes[Lane.BASELINE].value, self._panes[Lane.SPECULATIVE].value, self._board
 
     def _take(self, event: Event) -> None:
@@ -71,7 +74,7 @@ class Show:
             case Loading(message):
                 self._say("loading", "loading.run", message=message)
             case Began(request):
-                self.request = request
+                self.request, self._begun = request, True
                 self._say("starting", "starting")
             case Refused(key, params):
                 self._say("refused", key, **params)

@@ -68,12 +68,12 @@ _EN = {
     "parting.speculative": "Speculative goes on",
     # verdicts
     "verdict.faster": "**{speedup}× faster:** each verification ({verify} ms) produced {tokens} tokens; "
-    "drafting took {share} % of the time.",
+    "drafting took {share} % of the time.",
     "verdict.slower": "**Slower, {speedup}×:** each verification ({verify} ms) produced {tokens} tokens, "
     "and {needed} are needed to pay for it.",
     "verdict.equal": "**No difference, {speedup}×:** verification cost what the accepted drafts saved.",
     "live.faster": "**{speedup}× faster so far:** each verification ({verify} ms) produces {tokens} tokens; "
-    "drafting takes {share} % of the time.",
+    "drafting takes {share} % of the time.",
     "live.slower": "**Slower so far, {speedup}×:** each verification ({verify} ms) produces {tokens} tokens, "
     "and {needed} are needed to pay for it.",
     "live.equal": "**No difference so far, {speedup}×:** verification costs what the accepted drafts save.",
@@ -86,11 +86,12 @@ _EN = {
     "This speedup does not count.",
     "verdict.ended": "**Fault:** one lane ended at token {at} and the other went on. This speedup does not count.",
     "verdict.nothing": "**Stopped** before a token was written.",
+    "verdict.halted": "**Stopped.** The figures are those of the last step that reached the page.",
     "verdict.tie": "First {n} tokens equal, then a rounding tie: the two best logits lie {gap} apart.",
     "verdict.unexplained": "First {n} tokens equal, then the texts part; the logit gap there was not measured.",
     "verdict.sampled": "Same distribution; the words may differ. The tests prove it, one run cannot.",
     "verdict.stopped": "Stopped at {baseline} and {speculative} tokens.",
-    "verdict.idle": "The drafter found nothing to propose in {share} % of the steps.",
+    "verdict.idle": "The drafter found nothing to propose in {share} % of the steps.",
     # refusals and failures
     "refused": "**Cannot run this:** {message}",
     "failed": "**The run failed:** {message}",
@@ -168,6 +169,7 @@ _EN = {
     "chart.costs.plain": "Plain step",
     "chart.costs.spec": "Speculative step",
     "chart.costs.buys": "{ms} ms → {tokens} tokens",
+    "chart.costs.one": "{ms} ms → 1 token",
     "chart.costs.draft": "draft {ms}",
     "chart.costs.verify": "verify {ms}",
     "chart.costs.other": "other {ms}",
@@ -281,12 +283,12 @@ _ZH_CN = {
     "parting.baseline": "基线接着写",
     "parting.speculative": "投机接着写",
     "verdict.faster": "**速度为基线的 {speedup} 倍：**每次验证（{verify} 毫秒）产出 {tokens} 个词元，"
-    "起草占 {share} % 的时间。",
+    "起草占 {share} % 的时间。",
     "verdict.slower": "**变慢，为基线的 {speedup} 倍：**每次验证（{verify} 毫秒）产出 {tokens} 个词元，"
     "要 {needed} 个才回本。",
     "verdict.equal": "**没有差别，{speedup} 倍：**草稿省下的时间，验证又用掉了。",
     "live.faster": "**至此速度为基线的 {speedup} 倍：**每次验证（{verify} 毫秒）产出 {tokens} 个词元，"
-    "起草占 {share} % 的时间。",
+    "起草占 {share} % 的时间。",
     "live.slower": "**至此变慢，为基线的 {speedup} 倍：**每次验证（{verify} 毫秒）产出 {tokens} 个词元，"
     "要 {needed} 个才回本。",
     "live.equal": "**至此没有差别，{speedup} 倍：**草稿省下的时间，验证又用掉了。",
@@ -297,11 +299,12 @@ _ZH_CN = {
     "verdict.fault": "**异常：**第 {at} 个词元起文本分开，logit 相差 {gap}，不是舍入所致。本次加速不作数。",
     "verdict.ended": "**异常：**一道在第 {at} 个词元结束，另一道接着写。本次加速不作数。",
     "verdict.nothing": "**已停止，**还没有写出词元。",
+    "verdict.halted": "**已停止。**数字停在最后到达页面的一步。",
     "verdict.tie": "前 {n} 个词元相同，此后是舍入之差：前两名 logit 相差 {gap}。",
     "verdict.unexplained": "前 {n} 个词元相同，此后文本分开；该处的 logit 差没有测量。",
     "verdict.sampled": "分布相同，用词可以不同。这由测试证明，单次运行不能证明。",
     "verdict.stopped": "已停止，两道各写到 {baseline} 和 {speculative} 个词元。",
-    "verdict.idle": "在 {share} % 的步里，起草器无可提出。",
+    "verdict.idle": "在 {share} % 的步里，起草器无可提出。",
     "refused": "**无法运行：**{message}",
     "failed": "**运行失败：**{message}",
     "unloaded": "**没有模型：**{message}",
@@ -373,6 +376,7 @@ _ZH_CN = {
     "chart.costs.plain": "普通一步",
     "chart.costs.spec": "投机一步",
     "chart.costs.buys": "{ms} 毫秒 → {tokens} 词元",
+    "chart.costs.one": "{ms} 毫秒 → 1 词元",
     "chart.costs.draft": "起草 {ms}",
     "chart.costs.verify": "验证 {ms}",
     "chart.costs.other": "其他 {ms}",
@@ -479,12 +483,12 @@ _ZH_TW = {
     "parting.baseline": "基線接著寫",
     "parting.speculative": "投機接著寫",
     "verdict.faster": "**速度為基線的 {speedup} 倍：**每次驗證（{verify} 毫秒）產出 {tokens} 個詞元，"
-    "起草佔 {share} % 的時間。",
+    "起草佔 {share} % 的時間。",
     "verdict.slower": "**變慢，為基線的 {speedup} 倍：**每次驗證（{verify} 毫秒）產出 {tokens} 個詞元，"
     "要 {needed} 個才回本。",
     "verdict.equal": "**沒有差別，{speedup} 倍：**草稿省下的時間，驗證又用掉了。",
     "live.faster": "**至此速度為基線的 {speedup} 倍：**每次驗證（{verify} 毫秒）產出 {tokens} 個詞元，"
-    "起草佔 {share} % 的時間。",
+    "起草佔 {share} % 的時間。",
     "live.slower": "**至此變慢，為基線的 {speedup} 倍：**每次驗證（{verify} 毫秒）產出 {tokens} 個詞元，"
     "要 {needed} 個才回本。",
     "live.equal": "**至此沒有差別，{speedup} 倍：**草稿省下的時間，驗證又用掉了。",
@@ -495,11 +499,12 @@ _ZH_TW = {
     "verdict.fault": "**異常：**第 {at} 個詞元起文字分開，logit 相差 {gap}，不是舍入所致。本次加速不作數。",
     "verdict.ended": "**異常：**一道在第 {at} 個詞元結束，另一道接著寫。本次加速不作數。",
     "verdict.nothing": "**已停止，**還沒有寫出詞元。",
+    "verdict.halted": "**已停止。**數字停在最後到達頁面的一步。",
     "verdict.tie": "前 {n} 個詞元相同，此後是舍入之差：前兩名 logit 相差 {gap}。",
     "verdict.unexplained": "前 {n} 個詞元相同，此後文字分開；該處的 logit 差沒有測量。",
     "verdict.sampled": "分布相同，用詞可以不同。這由測試證明，單次執行不能證明。",
     "verdict.stopped": "已停止，兩道各寫到 {baseline} 和 {speculative} 個詞元。",
-    "verdict.idle": "在 {share} % 的步裡，起草器無可提出。",
+    "verdict.idle": "在 {share} % 的步裡，起草器無可提出。",
     "refused": "**無法執行：**{message}",
     "failed": "**執行失敗：**{message}",
     "unloaded": "**沒有模型：**{message}",
@@ -571,6 +576,7 @@ _ZH_TW = {
     "chart.costs.plain": "普通一步",
     "chart.costs.spec": "投機一步",
     "chart.costs.buys": "{ms} 毫秒 → {tokens} 詞元",
+    "chart.costs.one": "{ms} 毫秒 → 1 詞元",
     "chart.costs.draft": "起草 {ms}",
     "chart.costs.verify": "驗證 {ms}",
     "chart.costs.other": "其他 {ms}",

@@ -63,8 +63,9 @@ sd.parts.board = (element, { props, watch }) => {
   function buttons(running) {
     document.body.classList.toggle("sd-running", running);
     const run = document.getElementById("sd-run"), stop = document.getElementById("sd-stop");
-    if (run) run.disabled = running;
-    if (stop) stop.disabled = !running;
+    if (!run || !stop) return requestAnimationFrame(() => buttons(Boolean(board.running))); // not yet on the page
+    run.disabled = running;
+    stop.disabled = !running;
   }
 
   document.addEventListener("keydown", (event) => {
@@ -72,6 +73,15 @@ sd.parts.board = (element, { props, watch }) => {
     element.querySelector(".sd-status").textContent = sd.say("busy");
     element.querySelector(".sd-busy").hidden = false;
     setTimeout(() => { element.querySelector(".sd-busy").hidden = true; }, 4000);
+  });
+  /* Stop has been answered: if the last figures never came (it was queued, or a step took too long), say so here. */
+  sd.on("halted", () => {
+    if (!board.running) return;
+    board = { ...board, running: false, state: "stopped", verdict: ["verdict.halted", {}] };
+    draw();
+    speak();
+    buttons(false);
+    sd.emit("board", board);
   });
   sd.on("language", draw);
   watch("value", take);

@@ -2,7 +2,8 @@
    wrote, what a step costs. They draw figures that came with the scoreboard; only scales are made here. */
 sd.parts.charts = (element) => {
   const SVG = "http://www.w3.org/2000/svg";
-  const W = 250, H = 132, FLOOR = 112;
+  const HEIGHT = 132, FLOOR = 112;
+  let W = 250; // as wide as a chart stands on the page, so that its words keep their size
   const lanes = { baseline: [], speculative: [] };
   let board = {};
 
@@ -21,6 +22,7 @@ sd.parts.charts = (element) => {
     const figure = element.querySelector(`[data-chart=${name}]`);
     figure.querySelector("p").textContent = how;
     const svg = figure.querySelector("svg");
+    svg.setAttribute("viewBox", `0 0 ${W} ${HEIGHT}`);
     svg.replaceChildren(...nodes);
     svg.setAttribute("aria-label", summary);
   }
@@ -36,25 +38,30 @@ sd.parts.charts = (element) => {
     const { baseline, speculative } = lanes;
     const end = Math.max(0.05, baseline.at(-1)?.[0] ?? 0, speculative.at(-1)?.[0] ?? 0);
     const most = Math.max(2, board.running ? chart.budget : 0, baseline.at(-1)?.[1] ?? 0, speculative.at(-1)?.[1] ?? 0);
-    const x = (t) => 26 + (t / end) * 214, y = (n) => FLOOR - (n / most) * 98;
-    const nodes = [path(`M26 ${FLOOR}H244`, "c-axis"), path("M26 14H244", "c-grid"), label(0, 18, most)];
+    const x = (t) => 30 + (t / end) * (W - 40), y = (n) => FLOOR - (n / most) * 98;
+    const nodes = [path(`M30 ${FLOOR}H${W - 4}`, "c-axis"), path(`M30 14H${W - 4}`, "c-grid"), label(0, 18, most)];
     for (const tick of scale(end)) nodes.push(label(x(tick), 128, tick ? `${tick} ${sd.say("pane.s")}` : "0", "", "middle"));
     nodes.push(lane(baseline, x, y, "c-base"), lane(speculative, x, y, "c-spec"));
     for (const [points, dot, name] of [[baseline, "f-base", ""], [speculative, "f-spec", "s"]]) {
       if (!points.length) continue;
       const [t, n] = points.at(-1);
       nodes.push(shape("circle", { cx: x(t), cy: y(n), r: 3.5, class: dot }));
-      if (board.running) nodes.push(label(x(t) < 190 ? x(t) + 7 : x(t) - 7, y(n) + (name ? -6 : 14), n, name, x(t) < 190 ? "start" : "end"));
+      if (board.running) nodes.push(label(x(t) - 7, y(n) + (name ? -6 : 14), n, name, "end"));
     }
     if (!board.running && baseline.length > 1 && speculative.length > 1) {
-      const middle = (points, share) => points[Math.floor(points.length * share)];
-      const [ts, ns] = middle(speculative, 0.55), [tb, nb] = middle(baseline, 0.7);
-      nodes.push(label(x(ts) - 6, y(ns) - 2, sd.say("speculative").toLowerCase(), "s", x(ts) > 110 ? "end" : "start"));
-      nodes.push(label(x(tb) + 8, y(nb) + 16, sd.say("baseline").toLowerCase(), "", x(tb) > 170 ? "end" : "start"));
+      const first = speculative.at(-1)[0] <= baseline.at(-1)[0];
+      nodes.push(named(speculative, x, y, sd.say("speculative").toLowerCase(), "s", first));
+      nodes.push(named(baseline, x, y, sd.say("baseline").toLowerCase(), "", !first));
       if (chart.apart) nodes.push(label(x(end) - 4, 9, sd.sentence(chart.apart), "k", "end"));
     }
     put("time", sd.say(board.running ? "chart.time.live" : "chart.time.done", chart.clocks), nodes,
       `${sd.say("speculative")} ${speculative.at(-1)?.[1] ?? 0}, ${sd.say("baseline")} ${baseline.at(-1)?.[1] ?? 0}`);
+  }
+
+  /* The lane that ends first is named left of its line, where the plane is empty; the other right of its own. */
+  function named(points, x, y, text, className, first) {
+    const [t, n] = points[Math.floor(points.length * (first ? 0.8 : 0.55))];
+    return first ? label(x(t) - 8, y(n) + 2, text, className, "end") : label(x(t) + 10, y(n) + 12, text, className);
   }
 
   function lane(points, x, y, className) {
@@ -83,7 +90,7 @@ sd.parts.charts = (element) => {
   }
 
   function wrote(chart) {
-    const counts = chart.wrote, most = Math.max(1, ...counts), pictured = counts.length <= 7;
+    const counts = chart.wrote, most = Math.max(1, ...counts), pictured = counts.length <= 7 && W / counts.length > counts.length * 8 + 2;
     const floor = pictured ? 96 : FLOOR;
     const nodes = [path(`M0 ${floor}H${W}`, "c-axis")];
     nodes.push(...columns(counts, (count, x, width, i) => {
@@ -112,7 +119,7 @@ sd.parts.charts = (element) => {
     const nodes = [];
     if (plain && step) {
       const widest = Math.max(plain.width, step.width), unit = W / widest;
-      nodes.push(label(0, 12, sd.say("chart.costs.plain"), "k"), label(W, 12, sd.say("chart.costs.buys", plain), "", "end"));
+      nodes.push(label(0, 12, sd.say("chart.costs.plain"), "k"), label(W, 12, sd.say("chart.costs.one", plain), "", "end"));
       nodes.push(bar(0, 18, plain.width * unit, 14, "f-base"));
       nodes.push(label(0, 58, sd.say("chart.costs.spec"), "k"), label(W, 58, sd.say("chart.costs.buys", step), "", "end"));
       const [draft, verify, other] = step.parts;
@@ -131,6 +138,7 @@ sd.parts.charts = (element) => {
     const chart = board.chart;
     element.querySelector(".sd-charts").classList.toggle("sd-hidden", !chart);
     if (!chart) return;
+    W = element.querySelector("svg").clientWidth || 250;
     time(chart);
     position(chart);
     wrote(chart);
@@ -141,5 +149,6 @@ sd.parts.charts = (element) => {
   sd.on("lane-wrote", ({ lane, points }) => { lanes[lane] = points; });
   sd.on("board", (value) => { board = value; draw(); });
   sd.on("language", draw);
+  new ResizeObserver(draw).observe(element);
   draw();
 };

@@ -2,14 +2,15 @@
 sd.parts.examples = (element, { props, watch, trigger }) => {
   const row = element.querySelector(".sd-chips");
   const examples = JSON.parse(props.examples);
-  let summary = [];
+  let summary = [], chosen = 0;
 
   function draw() {
     row.replaceChildren(...examples.map((example, index) => {
       const chip = sd.make("button", "sd-chip", example.label[sd.lang] + " ");
       chip.type = "button";
       chip.append(sd.make("i", "", example.shows[sd.lang]));
-      chip.addEventListener("click", () => trigger("pick", { index }));
+      chip.setAttribute("aria-pressed", index === chosen);
+      chip.addEventListener("click", () => { chosen = index; draw(); trigger("pick", { index }); });
       return chip;
     }));
     element.querySelector("[data-set=summary]").textContent = summary.map(sd.sentence).join(" · ");
@@ -17,6 +18,11 @@ sd.parts.examples = (element, { props, watch, trigger }) => {
 
   element.querySelector(".sd-set").addEventListener("click", () => {
     document.querySelector(".sidebar .toggle-button")?.click();
+  });
+  document.addEventListener("input", (event) => {
+    if (chosen < 0 || !event.target.closest?.(".sd-box")) return;
+    chosen = -1;
+    draw();
   });
   sd.on("language", draw);
   watch("value", () => { summary = JSON.parse(props.value || "[]"); draw(); });

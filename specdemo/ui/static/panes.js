@@ -45,6 +45,9 @@ sd.parts.pane = (element, { props, watch }) => {
 
   function draw(made) {
     if (made.last) for (const draft of made.step.refused) into.append(ghost(draft));
+    const cut = made.text.lastIndexOf("\n") + 1;
+    fences(made.text.slice(0, cut));
+    line += made.text.slice(cut);
     const node = sd.make("span", `t ${made.mark}${made.first ? " s" : ""}${made.end ? " end" : ""}`);
     node.dataset.i = tokens.length;
     node.dataset.id = made.id;
@@ -55,7 +58,6 @@ sd.parts.pane = (element, { props, watch }) => {
     made.node = node;
     tokens.push(made);
     into.append(node);
-    fences(made.text);
   }
 
   function ghost(draft) {
@@ -116,6 +118,7 @@ sd.parts.pane = (element, { props, watch }) => {
     else return;
     event.preventDefault();
   });
+  new ResizeObserver(() => { if (follow) text.scrollTop = text.scrollHeight; }).observe(text);
   text.addEventListener("scroll", () => { follow = text.scrollTop + text.clientHeight >= text.scrollHeight - 32; });
 
   head(pane, lane);
