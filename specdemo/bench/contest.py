@@ -103,8 +103,9 @@ class Contest:
 
     def _plain(self, source: Source, options: dict[str, object]) -> PreTrainedModel:
         model = load_model(source, parse_precision(self.settings.precision), self.ngram.target.device).model
-        model.config.eos_token_id = None
-        model.generation_config = GenerationConfig(eos_token_id=None, pad_token_id=0, **options)
+        model.config.eos_token_id = model.config.pad_token_id = None
+        # no pad id: the nested generate of an assistant would mask it wherever it occurs in a text, and draft worse
+        model.generation_config = GenerationConfig(eos_token_id=None, pad_token_id=None, **options)
         return model
 
     # --- Prompts

@@ -27,10 +27,10 @@ NEW, GAMMA = 40, 4
 def models() -> tuple[torch.nn.Module, torch.nn.Module]:
     target = tiny_llama()
     draft = noised(target, 0.03)
-    target.generation_config = GenerationConfig(eos_token_id=None, pad_token_id=0)
+    target.generation_config = GenerationConfig(eos_token_id=None, pad_token_id=None)
     draft.generation_config = GenerationConfig(
         eos_token_id=None,
-        pad_token_id=0,
+        pad_token_id=None,
         num_assistant_tokens=GAMMA,
         num_assistant_tokens_schedule="constant",
         assistant_confidence_threshold=0.0,

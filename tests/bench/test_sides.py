@@ -49,7 +49,7 @@ class SlowRunner:
 def test_our_lane_and_generate_write_the_same_number_of_tokens_and_the_same_text() -> None:
     model = tiny_llama()
     ours = run_lane(lane(GeneralRunner(model)), torch.device("cpu"))
-    model.generation_config = GenerationConfig(eos_token_id=None, pad_token_id=0)
+    model.generation_config = GenerationConfig(eos_token_id=None, pad_token_id=None)
     plain = run_generate(model, PROMPT, NEW)
     lookup = run_generate(model, PROMPT, NEW, prompt_lookup_num_tokens=4)
     assert ours.ids == plain.ids == lookup.ids and len(ours.ids) == NEW
@@ -60,7 +60,7 @@ def test_our_lane_and_generate_write_the_same_number_of_tokens_and_the_same_text
 
 def test_generate_with_an_end_of_text_id_is_not_compared() -> None:
     model = tiny_llama()
-    model.generation_config = GenerationConfig(eos_token_id=3, pad_token_id=0)
+    model.generation_config = GenerationConfig(eos_token_id=3, pad_token_id=None)
     with pytest.raises(AssertionError, match="same number"):
         run_generate(model, PROMPT, NEW)
 
