@@ -1,0 +1,156 @@
+"""A draft that cannot speak for its target is refused before anything loads; a pair is what it says it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from specdemo.drafters.model import ModelDrafter
+from specdemo.drafters.ngram import NgramDrafter
+from specdemo.models import pair as pair_module
+from specdemo.models.errors import ModelUnavailable, PairRefused
+from specdemo.models.loading import find_model
+from specdemo.models.pair import Pair, PairSpec, load_pair
+from specdemo.models.pairing import shared_vocabulary
+from tests.models.tiny_tokenizers import word_tokenizer
+from tests.tiny import noised, tiny_gpt2, tiny_llama, tiny_qwen2
+
+Save = Callable[..., Path]
+
+
+@pytest.fixture
+def no_weights_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    def read(*args: object, **kwargs: object) -> None:
+        raise AssertionError("weights were read")
+
+    monkeypatch.setattr(pair_module, "load_model", read)
+
+
+def width(save: Save, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, other: Path) -> int:
+    return shared_vocabulary(find_model(str(save("target", model, tokenizer))), find_model(str(other)))
+
+
+# --- may they be paired?
+
+
+def test_equal_vocabularies_are_shared_whole(save_model: Save) -> None:
+    draft = save_model("draft", tiny_qwen2(256))
+    assert width(save_model, tiny_llama(256), word_tokenizer(256), draft) == 256
+
+
+@pytest.mark.parametrize(("ours", "theirs"), [(256, 200), (200, 256)])
+def test_padding_beyond_the_tokenizer_is_cut_off(save_model: Save, ours: int, theirs: int) -> None:
+    draft = save_model("draft", tiny_qwen2(theirs), word_tokenizer(190))
+    assert width(save_model, tiny_llama(ours), word_tokenizer(190), draft) == 200
+
+
+@pytest.mark.usefixtures("no_weights_are_read")
+def test_the_first_token_that_differs_is_named(save_model: Save) -> None:
+    target = save_model("target", tiny_llama(256), word_tokenizer(256))
+    draft = save_model("draft", tiny_llama(256), word_tokenizer(256, {77: "foo", 99: "bar"}))
+    with pytest.raises(PairRefused, match=r"draft cannot draft for target: token 77 is 'ō' for the target and 'foo'"):
+        load_pair(PairSpec(str(target), str(draft), device="cpu"))
+
+
+@pytest.mark.usefixtures("no_weights_are_read")
+def test_a_refusal_suggests_ngram_lookup(save_model: Save) -> None:
+    target = save_model("target", tiny_llama(256), word_tokenizer(256))
+    draft = save_model("draft", tiny_llama(256), word_tokenizer(256, {1: "<end>"}))
+    with pytest.raises(PairRefused, match=r"token 1 is '</s>' .* n-gram lookup"):
+        load_pair(PairSpec(str(target), str(draft), device="cpu"))
+
+
+def test_a_draft_that_lacks_tokens_of_the_target_is_refused(save_model: Save) -> None:
+    draft = save_model("draft", tiny_llama(200))
+    with pytest.raises(PairRefused, match="the draft has no token 200, which is "):
+        width(save_model, tiny_llama(256), word_tokenizer(256), draft)
+
+
+def test_a_draft_that_lacks_a_special_token_is_refused_however_wide_its_head(save_model: Save) -> None:
+    ours, theirs = word_tokenizer(200), word_tokenizer(200)
+    ours.add_special_tokens({"additional_special_tokens": ["<|im_end|>"]})
+    draft = save_model("draft", tiny_llama(256), theirs)
+    with pytest.raises(PairRefused, match=r"no token 200, which is '<\|im_end\|>'"):
+        width(save_model, tiny_llama(256), ours, draft)
+
+
+def test_a_draft_that_knows_more_tokens_is_welcome(save_model: Save) -> None:
+    draft = save_model("draft", tiny_llama(256), word_tokenizer(256))
+    assert width(save_model, tiny_llama(200), word_tokenizer(200), draft) == 200
+
+
+# --- what was loaded
+
+
+@pytest.fixture
+def llama_pair(save_model: Save) -> Pair:
+    target = save_model("target", tiny_llama(256))
+    draft = save_model("draft", noised(tiny_llama(256), 0.03))
+    return load_pair(PairSpec(str(target), str(draft), device="cpu"))
+
+
+def test_a_pair_says_what_was_loaded(llama_pair: Pair) -> None:
+    assert isinstance(llama_pair.drafter, ModelDrafter)
+    assert llama_pair.facts["target"] == "target"
+    assert llama_pair.facts["drafter"] == "draft"
+    assert llama_pair.facts["draft precision"] == "fp32"
+    assert llama_pair.facts["target parameters"] == f"{tiny_llama(256).num_parameters():,}"
+    assert llama_pair.facts["vocabulary"] == "256"
+    assert llama_pair.facts["device"] == "cpu"
+    assert llama_pair.context == 512
+    assert llama_pair.eos_ids == {1}
+
+
+def test_switching_the_drafter_keeps_the_target(llama_pair: Pair) -> None:
+    other = llama_pair.switch_drafter("ngram")
+    assert isinstance(other.drafter, NgramDrafter)
+    assert other.target is llama_pair.target
+    assert other.target_twin is llama_pair.target_twin
+    assert other.facts["drafter"] == "n-gram lookup"
+    assert "draft precision" not in other.facts
+    back = other.switch_drafter(llama_pair.spec.drafter, "int8")
+    assert back.facts["draft precision"].startswith("int8")
+    assert llama_pair.facts["draft precision"] == "fp32"
+
+
+def test_a_refused_drafter_leaves_the_pair_as_it_was(llama_pair: Pair, save_model: Save) -> None:
+    stranger = save_model("stranger", tiny_gpt2(128))
+    with pytest.raises(PairRefused):
+        llama_pair.switch_drafter(str(stranger))
+    with pytest.raises(ModelUnavailable):
+        llama_pair.switch_drafter("./nowhere")
+    assert isinstance(llama_pair.drafter, ModelDrafter)
+
+
+def test_padded_heads_are_cut_in_every_runner(save_model: Save) -> None:
+    target = save_model("target", tiny_llama(256), word_tokenizer(190))
+    draft = save_model("draft", tiny_llama(200), word_tokenizer(190))
+    pair = load_pair(PairSpec(str(target), str(draft), device="cpu"))
+    assert [runner.vocab_size for runner in (pair.target, pair.target_twin, pair.drafter.runner)] == [200] * 3
+    assert pair.facts["vocabulary"] == "200, cut from 256 to what the draft shares"
+    assert pair.switch_drafter("ngram").target.vocab_size == 256
+
+
+def test_every_end_of_text_is_one(save_model: Save) -> None:
+    model = tiny_llama(256)
+    model.config.eos_token_id = 7
+    model.generation_config.eos_token_id = [5, 6]
+    pair = load_pair(PairSpec(str(save_model("target", model)), device="cpu"))
+    assert pair.eos_ids == {1, 5, 6, 7}
+
+
+def test_a_model_without_an_end_of_text_has_none(save_model: Save) -> None:
+    tokenizer = word_tokenizer(256)
+    tokenizer.eos_token = None
+    assert load_pair(PairSpec(str(save_model("target", tiny_llama(256), tokenizer)), device="cpu")).eos_ids == set()
+
+
+@pytest.mark.embedded
+def test_the_embedded_target() -> None:
+    pair = load_pair(PairSpec(device="cpu"))
+    assert pair.facts["target"] == "SmolLM2-135M-Instruct"
+    assert pair.facts["target parameters"] == "134,515,008"
+    assert (pair.context, pair.eos_ids, pair.target.vocab_size) == (8192, {2}, 49152)
