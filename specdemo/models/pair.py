@@ -62,48 +62,56 @@ class Pair:
     def switch_drafter(self, drafter: str, draft_precision: str | None = None, progress: Progress = silent) -> Pair:
         """The same target with another drafter; this pair stays as it is. Raises ModelUnavailable, PairRefused."""
         spec = replace(self.spec, drafter=drafter, draft_precision=draft_precision)
-        return _with_drafter(spec, self.loaded, self, progress)
+        if spec == self.spec:
+            return self
+        return _with_drafter(spec, self.loaded, _find_draft(spec, self.loaded.source, progress), self, progress)
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    """A draft model that fits its target. vocabulary: the width the two share."""
+
+    source: Source
+    vocabulary: int
+    precision: Precision
 
 
 def load_pair(spec: PairSpec, progress: Progress = silent) -> Pair:
     """Check the pair, then load it. Raises ModelUnavailable or PairRefused, each with a sentence for a person."""
     device = resolve_device(spec.device)
     precision = parse_precision(spec.target_precision)
-    parse_precision(spec.draft_precision or precision)
     target = find_model(spec.target, progress)
-    if spec.drafter != NGRAM:  # refused before the target's weights are read
-        shared_vocabulary(target, find_model(spec.drafter, progress))
+    draft = _find_draft(spec, target, progress)  # refused before any weights are read
     loaded = load_model(target, precision, device, progress, spec.double_quantisation)
-    return _with_drafter(spec, loaded, None, progress)
+    return _with_drafter(spec, loaded, draft, None, progress)
 
 
-def _with_drafter(spec: PairSpec, loaded: LoadedModel, before: Pair | None, progress: Progress) -> Pair:
+def _find_draft(spec: PairSpec, target: Source, progress: Progress) -> _Draft | None:
+    """The model that is to draft, checked against the target; None for n-gram lookup."""
+    precision = parse_precision(spec.draft_precision or spec.target_precision)
+    if spec.drafter == NGRAM:
+        return None
+    source = find_model(spec.drafter, progress)
+    return _Draft(source, shared_vocabulary(target, source), precision)
+
+
+def _with_drafter(
+    spec: PairSpec, loaded: LoadedModel, draft: _Draft | None, before: Pair | None, progress: Progress
+) -> Pair:
     """Attach a drafter; the runners of the pair before are kept when they have the same vocabulary."""
     device = loaded.model.device
-    draft, vocabulary = None, _vocabulary(loaded.source)
-    if spec.drafter != NGRAM:
-        source = find_model(spec.drafter, progress)
-        vocabulary = shared_vocabulary(loaded.source, source)
-        precision = parse_precision(spec.draft_precision or spec.target_precision)
-        draft = load_model(source, precision, device, progress, spec.double_quantisation)
+    vocabulary = draft.vocabulary if draft else _vocabulary(loaded.source)
+    model = load_model(draft.source, draft.precision, device, progress, spec.double_quantisation) if draft else None
     try:
         if before is not None and before.target.vocab_size == vocabulary:
             target, twin = before.target, before.target_twin
         else:
             target, twin = make_runner(loaded.model, vocabulary), make_runner(loaded.model, vocabulary)
-        drafter = ModelDrafter(make_runner(draft.model, vocabulary)) if draft else NgramDrafter(device)
+        drafter = ModelDrafter(make_runner(model.model, vocabulary)) if model else NgramDrafter(device)
     except RunnerRefused as error:
         raise PairRefused(str(error)) from error
-    return Pair(
-        spec=spec,
-        loaded=loaded,
-        target=target,
-        target_twin=twin,
-        drafter=drafter,
-        eos_ids=eos_ids(loaded),
-        context=min(target.max_length, drafter.max_length),
-        facts=_facts(loaded, draft, target, min(target.max_length, drafter.max_length)),
-    )
+    context = min(target.max_length, drafter.max_length)
+    return Pair(spec, loaded, target, twin, drafter, eos_ids(loaded), context, _facts(loaded, model, target, context))
 
 
 def eos_ids(loaded: LoadedModel) -> frozenset[int]:
