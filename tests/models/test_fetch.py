@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from specdemo.models import embedded, fetch, hub
-from specdemo.models.cache_folder import origin_of
+from specdemo.models.cache_folder import cached_folder, origin_of
 from specdemo.models.errors import ModelUnavailable
 from specdemo.models.progress import silent
 
@@ -128,6 +128,14 @@ def test_another_gguf_is_known_by_its_hash(tmp_path: Path) -> None:
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(ModelUnavailable, match=r"There is no file .*model\.gguf"):
         fetch.read_gguf(tmp_path / "model.gguf")
+
+
+def test_another_file_does_not_pass_for_a_model_that_is_cached(cache: Path, tmp_path: Path) -> None:
+    cached_folder(embedded.FOLDER, lambda folder, scratch: "a test", 0, silent)
+    (tmp_path / "model.gguf").write_bytes(b"GGUF of another model")
+    assert embedded.embedded_folder() == cache / embedded.FOLDER
+    with pytest.raises(ModelUnavailable, match="SHA-256 differs"):
+        embedded.embedded_folder(tmp_path / "model.gguf")
 
 
 # --- the installed package
