@@ -11,6 +11,7 @@ from pathlib import Path
 from specdemo.bench import report
 from specdemo.bench.contest import Contest, Settings
 from specdemo.bench.measure import THRESHOLD
+from specdemo.bench.page_client import PageFailed
 from specdemo.bench.rows import ROWS
 from specdemo.environment import Watch, busy_processes, environment
 from specdemo.models.errors import ModelUnavailable, PairRefused
@@ -56,7 +57,7 @@ def main(args: argparse.Namespace) -> int:
             for row in rows:
                 _tell(f"row {row}")
                 results += ROWS[row](contest)
-    except (Refused, ModelUnavailable, PairRefused) as error:
+    except (Refused, ModelUnavailable, PairRefused, PageFailed) as error:
         print(error, file=sys.stderr)
         return REFUSED
     facts, machine = contest.ngram.facts, environment(str(contest.ngram.target.device))

@@ -112,11 +112,11 @@ class Contest:
 
     def prompts(self, kind: str) -> list[Prompt]:
         """The prompts of a kind, "copying" or "other", as ids; one of them when quick."""
-        texts = json.loads(self.settings.prompts.read_text("utf-8"))[kind][: 1 if self.settings.quick else None]
-        return [
-            Prompt(text["name"], tuple(encode_chat(self.ngram.tokenizer, [{"role": "user", "content": text["text"]}])))
-            for text in texts
-        ]
+        entries = json.loads(self.settings.prompts.read_text("utf-8"))[kind][: 1 if self.settings.quick else None]
+        return [Prompt(entry["name"], self._encoded(entry["text"]), entry["text"]) for entry in entries]
+
+    def _encoded(self, text: str) -> tuple[int, ...]:
+        return tuple(encode_chat(self.ngram.tokenizer, [{"role": "user", "content": text}]))
 
     # --- Measuring
 

@@ -28,7 +28,7 @@ class Repeat:
     """Every side once over every prompt. samples: by name, in the order of the prompts."""
 
     samples: dict[str, list[Sample]]
-    busy: tuple[str, ...] = ()
+    busy: tuple[Busy, ...] = ()
 
     def speed(self, side: str) -> float:
         """tokens/s over all prompts: tokens after the first pass / seconds after it."""
@@ -58,9 +58,9 @@ def interleave(
             for side in (*sides[first:], *sides[:first]):
                 for name, sample in side.run(prompt).items():
                     samples[name].append(sample)
-        busy = tuple(str(process) for process in watch.busy(THRESHOLD))
+        busy = tuple(watch.busy(THRESHOLD))
         results.append(Repeat(dict(samples), busy))
-        tell(f"repeat {turn + 1} of {repeats}" + (f"; busy meanwhile: {', '.join(busy)}" if busy else ""))
+        tell(f"repeat {turn + 1} of {repeats}" + (f"; busy meanwhile: {', '.join(map(str, busy))}" if busy else ""))
     return results
 
 

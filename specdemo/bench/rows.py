@@ -9,12 +9,13 @@ from specdemo.bench.contest import GREEDY, SAMPLED, Contest
 from specdemo.bench.drafted import compare_drafts, drafted_by_generate, drafted_by_lane
 from specdemo.bench.figures import figures_of, outside_share
 from specdemo.bench.measure import Repeat, warm_up
+from specdemo.bench.page_client import serve
 from specdemo.bench.results import Goal, Result
 from specdemo.bench.sides import Prompt, Sample, Side, Stopwatch, TimedRunner, run_generate, run_lane, sample_of
 from specdemo.decoding.parting import find_parting
 from specdemo.decoding.sampling import SamplingParams
 from specdemo.drafters.model import ModelDrafter
-from specdemo.models.pair import Pair
+from specdemo.models.pair import Pair, eos_ids
 from specdemo.race import Lane, race
 
 OURS, THEIRS = "ours", "generate"
@@ -78,7 +79,23 @@ def outside_the_forwards(contest: Contest) -> list[Result]:
 def raced_over_solo(contest: Contest) -> list[Result]:
     """Row e: a lane's tokens/s in a race, by its own clock, over the same lane running free."""
     raced = Side("raced", lambda prompt: _raced(contest, prompt))
-    return _over_solo(contest, raced, "e", "raced over solo", Goal(at_least=0.97, at_most=1.03))
+    return _over_solo(contest, contest.ngram, raced, "e", "raced over solo", Goal(at_least=0.97, at_most=1.03))
+
+
+def page_over_solo(contest: Contest) -> list[Result]:
+    """Row f: a lane's tokens/s on the real page while a client reads its stream, over the same lane running free."""
+    s = contest.settings
+    options = ["--target", s.target, "--target-precision", s.precision, *(["--device", s.device] if s.device else [])]
+    with serve(options) as page:
+
+        def run(prompt: Prompt) -> dict[str, Sample]:
+            lanes = page.run(prompt.text, max_new_tokens=s.new_tokens, gamma=s.gamma)
+            return {f"{lane}, on the page": sample for lane, sample in lanes.items()}
+
+        side = Side("on the page", run)
+        # the page knows where a text ends, so here the lane that it is compared with does too
+        pair = replace(contest.ngram, eos_ids=eos_ids(contest.ngram.loaded))
+        return _over_solo(contest, pair, side, "f", "on the page, read but not drawn, over solo", Goal(at_least=0.95))
 
 
 ROWS: dict[str, Callable[[Contest], list[Result]]] = {
@@ -87,6 +104,7 @@ ROWS: dict[str, Callable[[Contest], list[Result]]] = {
     "c": model_over_assisted,
     "d": outside_the_forwards,
     "e": raced_over_solo,
+    "f": page_over_solo,
 }
 
 
@@ -147,9 +165,9 @@ def _versus(contest: Contest, ours: Side, theirs: Side, prompts: Sequence[Prompt
     )
 
 
-def _over_solo(contest: Contest, together: Side, row: str, what: str, goal: Goal) -> list[Result]:
+def _over_solo(contest: Contest, pair: Pair, together: Side, row: str, what: str, goal: Goal) -> list[Result]:
     """Each lane's speed in `together`, whose samples are named "<lane>, <its name>", over the lane running free."""
-    solo = [_solo(contest, f"{lane}, solo", contest.ngram, lane) for lane in Lane]
+    solo = [_solo(contest, f"{lane}, solo", pair, lane) for lane in Lane]
     prompts = contest.prompts("copying")[:1]
     warm_up([*solo, together], prompts)
     repeats = contest.measure([*solo, together], prompts)
@@ -168,7 +186,9 @@ def _over_solo(contest: Contest, together: Side, row: str, what: str, goal: Goal
 
 
 def _busy(repeats: Sequence[Repeat]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(name for repeat in repeats for name in repeat.busy))
+    """Every process once, as busy as it was at its busiest."""
+    seen = sorted((process for repeat in repeats for process in repeat.busy), key=lambda process: process.share)
+    return tuple(map(str, {process.pid: process for process in seen}.values()))
 
 
 # --- Checks ----------------------------------------------------------------------------------------------------------

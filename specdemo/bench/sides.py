@@ -45,10 +45,11 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """A named prompt as token ids."""
+    """A named prompt as token ids, and the text that they are of."""
 
     name: str
     ids: tuple[int, ...]
+    text: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from specdemo.bench.results import Goal, Result
 from specdemo.environment import Busy
 from tests.threads import one_thread  # noqa: F401
 
-LINES = {"a": 1, "b": 1, "c": 1, "d": 4, "e": 2}
+LINES = {"a": 1, "b": 1, "c": 1, "d": 4, "e": 2, "f": 2}
 BUSY = [Busy(42, "python train.py", 0.98)]
 
 
