@@ -57,6 +57,11 @@ def test_rates_that_fall_with_position_are_multiplied_up() -> None:
     assert theory.expected_tokens_by_position([], 5) == 1
 
 
+def test_a_step_costs_verification_drafting_and_the_rest() -> None:
+    assert theory.step_cost(4, c=0.1, v=1.2, o=0.05) == pytest.approx(1.65)
+    assert theory.predicted_speedup(3.3, 4, c=0.1, v=1.2, o=0.05) == pytest.approx(2.0)
+
+
 @given(ALPHA, st.integers(1, 16), COST, st.floats(0.5, 3), COST)
 def test_writing_the_break_even_tokens_is_a_speedup_of_one(
     alpha: float, gamma: int, c: float, v: float, o: float
