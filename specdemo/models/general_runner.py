@@ -7,6 +7,7 @@ keep all keys and let the mask do the window, so that rewinding stays O(1) past 
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from contextlib import nullcontext
 
 import torch
@@ -125,7 +126,7 @@ class _Tap:
         for hook in self._hooks:
             hook.remove()
 
-    def _keeper(self, i: int):  # noqa: ANN202  a hook, as torch calls it
+    def _keeper(self, i: int) -> Callable[[nn.Module, object, Tensor | tuple[Tensor, ...]], None]:
         def keep(module: nn.Module, args: object, out: Tensor | tuple[Tensor, ...]) -> None:
             self.outputs[i] = (out[0] if isinstance(out, tuple) else out)[0]
 
