@@ -1,0 +1,165 @@
+"""A head that can be trained: the EAGLE-3 layer over batches, unrolled as it will be when it drafts.
+
+Training-time test (Li et al. 2025, arXiv 2503.01840): from its second step on, a row's feature is the head's own output
+of the step before, and it sees the committed rows before it and its own drafted ones, as in decoding. Parameters carry
+the names of the speculators layout, so a state dict is a checkpoint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+from transformers.models.llama.modeling_llama import LlamaRMSNorm, LlamaRotaryEmbedding
+
+
+@dataclass(frozen=True, slots=True)
+class HeadShape:
+    """Sizes of a one-layer head. width: the target's hidden size, which is the head's too; aux: target layers read."""
+
+    width: int
+    intermediate: int
+    heads: int
+    key_heads: int
+    head_dim: int
+    aux: int
+    draft_vocab: int
+    eps: float
+
+
+class _Attention(nn.Module):
+    def __init__(self, shape: HeadShape):
+        super().__init__()
+        self.q_proj = nn.Linear(2 * shape.width, shape.heads * shape.head_dim, bias=False)
+        self.k_proj = nn.Linear(2 * shape.width, shape.key_heads * shape.head_dim, bias=False)
+        self.v_proj = nn.Linear(2 * shape.width, shape.key_heads * shape.head_dim, bias=False)
+        self.o_proj = nn.Linear(shape.heads * shape.head_dim, shape.width, bias=False)
+
+
+class _MLP(nn.Module):
+    def __init__(self, shape: HeadShape):
+        super().__init__()
+        self.gate_proj = nn.Linear(shape.width, shape.intermediate, bias=False)
+        self.up_proj = nn.Linear(shape.width, shape.intermediate, bias=False)
+        self.down_proj = nn.Linear(shape.intermediate, shape.width, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.down_proj(F.silu(self.gate_proj(x)) * self.up_proj(x))
+
+
+class _Layer(nn.Module):
+    def __init__(self, shape: HeadShape):
+        super().__init__()
+        self.input_layernorm = LlamaRMSNorm(shape.width, shape.eps)
+        self.hidden_norm = LlamaRMSNorm(shape.width, shape.eps)
+        self.post_attention_layernorm = LlamaRMSNorm(shape.width, shape.eps)
+        self.self_attn = _Attention(shape)
+        self.mlp = _MLP(shape)
+
+
+class TrainableHead(nn.Module):
+    """One EAGLE-3 layer with its projection of the target's hidden states and a head over the pruned vocabulary."""
+
+    def __init__(self, shape: HeadShape, rotary: LlamaRotaryEmbedding):
+        super().__init__()
+        self.shape = shape
+        self.fc = nn.Linear(shape.aux * shape.width, shape.width, bias=False)
+        self.layers = nn.ModuleList([_Layer(shape)])
+        self.norm = LlamaRMSNorm(shape.width, shape.eps)
+        self.lm_head = nn.Linear(shape.width, shape.draft_vocab, bias=False)
+        self._rotary = [rotary]  # in a list, so that it is no part of the checkpoint
+
+    def unroll(self, hidden: Tensor, embeddings: Tensor, steps: int) -> Iterator[Tensor]:
+        """Logits [B, T, draft vocab] of each of `steps` drafted tokens, given hidden [B, T, aux * width].
+
+        embeddings [B, T + steps, width]: entry t is that of the token at position t + 1. Step s of row t predicts the
+        token at position t + 2 + s.
+        """
+        rows = hidden.shape[1]
+        feature = self.fc(hidden)
+        past: list[tuple[Tensor, Tensor]] = []
+        for step in range(steps):
+            feature = self._run(feature, embeddings[:, step : step + rows], step, past)
+            yield self.lm_head(self.norm(feature))
+
+    def _run(self, feature: Tensor, embedding: Tensor, step: int, past: list[tuple[Tensor, Tensor]]) -> Tensor:
+        layer = self.layers[0]
+        x = torch.cat([layer.input_layernorm(embedding), layer.hidden_norm(feature)], dim=-1)
+        x = feature + layer.self_attn.o_proj(self._attend(x, step, past))
+        return x + layer.mlp(layer.post_attention_layernorm(x))
+
+    def _attend(self, x: Tensor, step: int, past: list[tuple[Tensor, Tensor]]) -> Tensor:
+        """[B, T, heads * head_dim]; appends this step's keys and values to `past`."""
+        shape, attention, rows = self.shape, self.layers[0].self_attn, x.shape[1]
+        positions = torch.arange(1 + step, 1 + step + rows, device=x.device)[None]
+        cos, sin = (table[:, None] for table in self._rotary[0](x, positions))  # [1, 1, T, head_dim]
+        q = _rotate(self._split(attention.q_proj(x), shape.heads), cos, sin)
+        k = _rotate(self._split(attention.k_proj(x), shape.key_heads), cos, sin)
+        group = shape.heads // shape.key_heads
+        k, v = (
+            t.repeat_interleave(group, dim=1) for t in (k, self._split(attention.v_proj(x), shape.key_heads))
+        )  # [B, heads, T, head_dim]
+        past.append((k, v))
+        committed, *drafted = past
+        future = torch.ones(rows, rows, dtype=torch.bool, device=x.device).triu_(1)
+        scores = [(q @ committed[0].transpose(-1, -2)).masked_fill(future, float("-inf"))]
+        scores += [(q * keys).sum(-1, keepdim=True) for keys, _ in drafted]  # a row sees its own drafts only
+        weights = torch.cat(scores, dim=-1).mul(shape.head_dim**-0.5).softmax(-1)
+        out = weights[..., :rows] @ committed[1]
+        for i, (_, values) in enumerate(drafted):
+            out = out + weights[..., rows + i : rows + i + 1] * values
+        return out.transpose(1, 2).flatten(2)
+
+    def _split(self, x: Tensor, heads: int) -> Tensor:
+        return x.unflatten(-1, (heads, self.shape.head_dim)).transpose(1, 2)
+
+
+def _rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    left, right = x.chunk(2, dim=-1)
+    return x * cos + torch.cat([-right, left], dim=-1) * sin
+
+
+def new_head(target: PreTrainedModel, draft_ids: Tensor, aux: int, intermediate: int | None = None) -> TrainableHead:
+    """A fresh head for a target, started from what the target knows: its last layer, its last norm, its own head.
+
+    The layer starts by reading the feature as the target's last layer would, and the feature starts as the last of the
+    hidden states read; only the embedding's half of the attention starts at zero. aux: hidden states read.
+    """
+    config = target.config.get_text_config(decoder=True)
+    width, heads = config.hidden_size, config.num_attention_heads
+    shape = HeadShape(
+        width=width,
+        intermediate=intermediate or config.intermediate_size,
+        heads=heads,
+        key_heads=getattr(config, "num_key_value_heads", None) or heads,
+        head_dim=getattr(config, "head_dim", None) or width // heads,
+        aux=aux,
+        draft_vocab=len(draft_ids),
+        eps=getattr(config, "rms_norm_eps", 1e-6),
+    )
+    head = TrainableHead(shape, LlamaRotaryEmbedding(config)).float()
+    with torch.no_grad():
+        head.fc.weight.mul_(0.1)[:, -width:] += torch.eye(width)
+        head.lm_head.weight.copy_(target.get_output_embeddings().weight[draft_ids.to(target.device)])
+        _start_from_last_layer(head, target)
+    return head.to(target.device)
+
+
+def _start_from_last_layer(head: TrainableHead, target: PreTrainedModel) -> None:
+    """Copy what has the same name and shape; of q, k and v the half that reads the feature."""
+    decoder = target.get_decoder()
+    theirs = {f"layers.0.{name}": t for name, t in decoder.layers[-1].named_parameters()}
+    theirs |= {f"norm.{name}": t for name, t in decoder.norm.named_parameters()}
+    for name, weight in head.named_parameters():
+        known = theirs.get(name.replace("hidden_norm", "input_layernorm"))
+        if known is None:
+            continue
+        if known.shape == weight.shape:
+            weight.copy_(known)
+        elif known.dim() == 2 and known.shape[0] == weight.shape[0] and 2 * known.shape[1] == weight.shape[1]:
+            weight[:, : known.shape[1]] = 0
+            weight[:, known.shape[1] :] = known

@@ -1,0 +1,195 @@
+"""Train a head on a corpus: soft labels over the pruned vocabulary, several unrolled steps, checkpoints that resume.
+
+The loss of each unrolled step is the cross-entropy of the target's own distribution there; the figures are what
+decoding will see: how often draft and target agree greedily, and how much their distributions overlap.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from specdemo.distill.head_model import TrainableHead
+from specdemo.distill.hidden import Batch, Example, collate
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """How a head is trained. tokens: in a batch, padding included. steps: optimiser steps in all, for the schedule."""
+
+    steps: int = 2000
+    tokens: int = 3072
+    unrolled: int = 3
+    decay: float = 0.8  # weight of each further unrolled step
+    learning_rate: float = 1e-3
+    warmup: int = 50
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """After an optimiser step. loss: mean over the last steps, nats a token; seconds: spent in this session."""
+
+    step: int
+    loss: float
+    tokens: int
+    seconds: float
+
+
+class Trainer:
+    """One training run; `checkpoint` holds everything that going on needs."""
+
+    def __init__(
+        self,
+        head: TrainableHead,
+        target: PreTrainedModel,
+        draft_ids: Tensor,
+        examples: Sequence[Example],
+        recipe: Recipe,
+        checkpoint: Path,
+    ):
+        self.head, self.recipe, self.checkpoint = head, recipe, checkpoint
+        self.draft_ids = draft_ids.to(target.device)
+        self._target = target
+        self._train = sorted((e for e in examples if not e.held_out), key=lambda e: len(e.ids))
+        self._held_out = [e for e in examples if e.held_out]
+        if not self._train:
+            raise ValueError("The corpus has no rows to train on: run `distill synthesise` first.")
+        self._width = head.shape.width
+        self._embed = target.get_input_embeddings().weight.detach().float()
+        output = target.get_output_embeddings().weight.detach().float()
+        self._vocab_head = output
+        self._draft_head = output[self.draft_ids]
+        self.optimiser = torch.optim.AdamW(head.parameters(), lr=recipe.learning_rate, betas=(0.9, 0.95))
+        self.step = 0
+        if checkpoint.exists():
+            self._resume()
+
+    def _resume(self) -> None:
+        state = torch.load(self.checkpoint, weights_only=True, map_location=self.draft_ids.device)
+        if not torch.equal(state["draft_ids"], self.draft_ids):
+            raise ValueError(
+                f"{self.checkpoint} was trained with another draft vocabulary: give this run a folder of its own."
+            )
+        self.head.load_state_dict(state["head"])
+        self.optimiser.load_state_dict(state["optimiser"])
+        self.step = state["step"]
+
+    def save(self) -> None:
+        """Write the checkpoint, whole or not at all."""
+        state = {
+            "head": self.head.state_dict(),
+            "optimiser": self.optimiser.state_dict(),
+            "step": self.step,
+            "draft_ids": self.draft_ids,
+            "recipe": asdict(self.recipe),
+        }
+        part = self.checkpoint.with_suffix(".part")
+        self.checkpoint.parent.mkdir(parents=True, exist_ok=True)
+        torch.save(state, part)
+        part.replace(self.checkpoint)
+
+    def run(self) -> Iterator[Progress]:
+        """Train to the recipe's end, from wherever the checkpoint stood."""
+        began, seen, smooth = time.monotonic(), 0, None
+        while self.step < self.recipe.steps:
+            batch = collate(self._pick(self.step), self._width, self.recipe.unrolled + 1, self.draft_ids.device)
+            for group in self.optimiser.param_groups:
+                group["lr"] = self.recipe.learning_rate * self._schedule(self.step)
+            loss = self.loss(batch)
+            self.optimiser.zero_grad(set_to_none=True)
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(self.head.parameters(), 1.0)
+            self.optimiser.step()
+            self.step += 1
+            seen += int(batch.weight.sum())
+            smooth = loss.item() if smooth is None else 0.95 * smooth + 0.05 * loss.item()
+            yield Progress(self.step, smooth, seen, time.monotonic() - began)
+
+    def _schedule(self, step: int) -> float:
+        """Linear warm-up, then half a cosine down to a twentieth."""
+        if step < self.recipe.warmup:
+            return (step + 1) / self.recipe.warmup
+        done = (step - self.recipe.warmup) / max(1, self.recipe.steps - self.recipe.warmup)
+        return 0.05 + 0.95 * (1 + math.cos(math.pi * min(1.0, done))) / 2
+
+    def _pick(self, step: int) -> list[Example]:
+        """Examples of a step: a matter of seed and step alone, so that a resumed run goes on as it would have."""
+        random = np.random.default_rng((self.recipe.seed, step))
+        # of like length, so that little is padding
+        window = max(1, len(self._train) // 8)
+        start = random.integers(0, len(self._train))
+        chosen, longest = [], 0
+        for offset in random.permutation(window):
+            example = self._train[(start + offset) % len(self._train)]
+            longest = max(longest, len(example.ids))
+            if chosen and longest * (len(chosen) + 1) > self.recipe.tokens:
+                break
+            chosen.append(example)
+        return chosen
+
+    def loss(self, batch: Batch) -> Tensor:
+        """Mean over the unrolled steps, weighted by decay, of the soft cross-entropy in nats."""
+        total, weights = batch.last.new_zeros(()), 0.0
+        for step, logits, kept in self._unroll(batch):
+            weight = self.recipe.decay**step
+            labels = (self._shifted(batch, step)[kept] @ self._draft_head.T).softmax(-1)
+            total = total - weight * (labels * logits[kept].log_softmax(-1)).sum(-1).mean()
+            weights += weight
+        return total / weights
+
+    def _unroll(self, batch: Batch) -> Iterator[tuple[int, Tensor, Tensor]]:
+        """Each unrolled step, its logits [B, T, draft vocab], and which rows [B, T] predict a token of an answer."""
+        rows = batch.hidden.shape[1]
+        embeddings = F.embedding(batch.ids[:, 1:], self._embed)
+        for step, logits in enumerate(self.head.unroll(batch.hidden, embeddings, self.recipe.unrolled)):
+            yield step, logits, batch.weight[:, step + 2 :][:, :rows] > 0
+
+    def _shifted(self, batch: Batch, step: int) -> Tensor:
+        """The target's last hidden state [B, T, width] at the position that row t's step `step` stands for."""
+        return F.pad(batch.last[:, step + 1 :], (0, 0, 0, step + 1))
+
+    @torch.inference_mode()
+    def evaluate(self, limit: int = 200) -> dict[str, list[float]]:
+        """On held-out rows, for each drafted position: greedy agreement and overlap at temperature 1.
+
+        Both over the target's full vocabulary, given that all tokens before are the target's own; overlap is
+        sum(min(p, q)): what rejection accepts. By kind under "kind/...": greedy agreement of the first position.
+        """
+        agree = np.zeros(self.recipe.unrolled)
+        overlap = np.zeros(self.recipe.unrolled)
+        counts = np.zeros(self.recipe.unrolled)
+        kinds: dict[str, list[float]] = {}
+        for example in self._held_out[:limit]:
+            batch = collate([example], self._width, self.recipe.unrolled + 1, self.draft_ids.device)
+            for step, logits, kept in self._unroll(batch):
+                p = (self._shifted(batch, step)[kept] @ self._vocab_head.T).softmax(-1)
+                q = logits[kept].softmax(-1)
+                same = (self.draft_ids[q.argmax(-1)] == p.argmax(-1)).float()
+                agree[step] += same.sum().item()
+                overlap[step] += torch.minimum(p[:, self.draft_ids], q).sum().item()
+                counts[step] += len(q)
+                if step == 0:
+                    kinds.setdefault(example.kind, []).extend(same.tolist())
+        figures = {"agreement": (agree / counts).tolist(), "overlap": (overlap / counts).tolist()}
+        return figures | {f"kind/{kind}": [float(np.mean(values))] for kind, values in sorted(kinds.items())}
+
+
+def draft_vocabulary(examples: Sequence[Example], vocab_size: int, size: int, always: Sequence[int]) -> Tensor:
+    """The `size` tokens most frequent in the training answers, `always` among them, as sorted target ids."""
+    counts = np.zeros(vocab_size, dtype=np.int64)
+    for example in examples:
+        if not example.held_out:
+            np.add.at(counts, example.ids[example.answer :].astype(np.int64), 1)
+    counts[list(always)] = counts.max() + 1
+    ids = np.argsort(-counts, kind="stable")[: min(size, vocab_size)]
+    return torch.from_numpy(np.sort(ids))

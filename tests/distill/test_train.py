@@ -1,0 +1,151 @@
+"""A head learns what its target does, resumes where it stopped, and drafts as it was trained."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+from transformers import LlamaConfig, LlamaForCausalLM
+from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
+
+from specdemo.decoding.autoregressive import autoregressive
+from specdemo.decoding.ending import Ending, Limits
+from specdemo.decoding.sampling import SamplingParams
+from specdemo.decoding.speculative import speculative
+from specdemo.decoding.steps import Rule
+from specdemo.distill.corpus import CorpusWriter, Header, Row
+from specdemo.distill.export import Card, export_head
+from specdemo.distill.head_model import HeadShape, TrainableHead, new_head
+from specdemo.distill.hidden import HiddenCache
+from specdemo.distill.train import Recipe, Trainer, draft_vocabulary
+from specdemo.models.head_files import load_head
+from specdemo.models.runners import make_runner
+from tests.drafters import speculators_heads as made
+from tests.tiny import tiny_llama
+
+LAYERS = (1, 2, 3)
+QUICK = Recipe(steps=30, tokens=400, warmup=5, learning_rate=3e-3)
+
+
+@pytest.fixture(scope="module")
+def target() -> LlamaForCausalLM:
+    """A tiny target whose vocabulary leaves something to prune."""
+    return tiny_llama(vocab_size=64)
+
+
+@pytest.fixture(scope="module")
+def corpus(target: LlamaForCausalLM, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Answers that the target really gives, sampled at a temperature where it has habits."""
+    folder = tmp_path_factory.mktemp("corpus")
+    writer = CorpusWriter(folder, Header("tiny", "-", 64, 0))
+    runner = make_runner(target)
+    random = np.random.default_rng(0)
+    for seed in range(60):
+        prompt = random.integers(0, 64, 6).tolist()
+        ending = Ending(Limits(24, 400), len(prompt))
+        steps = autoregressive(runner, prompt, SamplingParams(temperature=0.7, seed=seed), ending)
+        writer.append(Row(seed, "noise", 0.7, prompt, [t.id for s in steps for t in s.tokens]))
+    writer.close()
+    return folder
+
+
+def trainer(target: LlamaForCausalLM, corpus: Path, folder: Path, recipe: Recipe = QUICK) -> Trainer:
+    cache = HiddenCache(folder / "hidden", corpus, target, LAYERS, longest=64)
+    for _ in cache.fill():
+        pass
+    examples = cache.examples()
+    ids = draft_vocabulary(examples, 64, 40, always=[2])
+    torch.manual_seed(0)
+    return Trainer(new_head(target, ids, len(LAYERS)), target, ids, examples, recipe, folder / "checkpoint.pt")
+
+
+def test_the_unrolled_steps_equal_the_packages_own_forward():
+    config = LlamaConfig(head_dim=8, hidden_size=made.WIDTH, num_attention_heads=4, max_position_embeddings=64)
+    shape = HeadShape(made.WIDTH, 24, 4, 2, 8, len(made.AUX), made.DRAFT_VOCAB, 1e-6)
+    head = TrainableHead(shape, LlamaRotaryEmbedding(config))
+    tensors = load_file(made.HEADS / "llama" / "model.safetensors")
+    head.load_state_dict({name: tensors[name] for name in head.state_dict()})
+    stored = load_file(made.HEADS / "expected" / "llama.safetensors")
+    embeddings = tensors["embed_tokens.weight"][stored["ids"]][None]
+    for step, logits in enumerate(head.unroll(stored["hidden"][None], embeddings, made.STEPS)):
+        torch.testing.assert_close(logits[0], stored["logits"][step], rtol=1e-4, atol=1e-4)
+
+
+def test_training_lowers_the_loss_and_raises_agreement(target: LlamaForCausalLM, corpus: Path, tmp_path: Path):
+    run = trainer(target, corpus, tmp_path)
+    before = run.evaluate()
+    losses = [progress.loss for progress in run.run()]
+    after = run.evaluate()
+    assert losses[-1] < losses[0] - 0.05
+    assert after["overlap"][0] > before["overlap"][0]
+    assert after["overlap"][2] > before["overlap"][2]
+    assert all(0 <= x <= 1 for x in after["agreement"] + after["overlap"])
+
+
+def test_a_resumed_run_ends_where_an_uninterrupted_one_does(target: LlamaForCausalLM, corpus: Path, tmp_path: Path):
+    whole = trainer(target, corpus, tmp_path / "whole")
+    for _ in whole.run():
+        pass
+    first = trainer(target, corpus, tmp_path / "cut")
+    for progress in first.run():
+        if progress.step == 12:
+            break
+    first.save()
+    second = trainer(target, corpus, tmp_path / "cut")
+    assert second.step == 12
+    for _ in second.run():
+        pass
+    for name, weight in whole.head.state_dict().items():
+        torch.testing.assert_close(second.head.state_dict()[name], weight)
+
+
+def test_the_hidden_cache_resumes_and_equals_the_targets_own_states(
+    target: LlamaForCausalLM, corpus: Path, tmp_path: Path
+):
+    cache = HiddenCache(tmp_path, corpus, target, LAYERS, longest=64)
+    for _ in cache.fill():
+        break  # cut after the first batch
+    with (tmp_path / "hidden.f16").open("ab") as file:
+        file.write(b"torn")
+    for _ in HiddenCache(tmp_path, corpus, target, LAYERS, longest=64).fill():
+        pass
+    examples = cache.examples()
+    assert len(examples) == 60
+    example = examples[-1]
+    ids = torch.from_numpy(example.ids.astype(np.int64))[None]
+    with torch.inference_mode():
+        out = target.model(ids, output_hidden_states=True)
+    ours = torch.from_numpy(np.array(example.hidden)).float()
+    theirs = torch.cat([*(out.hidden_states[i][0] for i in LAYERS), out.last_hidden_state[0]], dim=-1)
+    torch.testing.assert_close(ours, theirs, rtol=2e-3, atol=2e-3)
+
+
+def test_an_exported_head_drafts_as_it_was_trained(target: LlamaForCausalLM, corpus: Path, tmp_path: Path):
+    run = trainer(target, corpus, tmp_path)
+    for _ in run.run():
+        pass
+    card = Card("tiny", "apache-2.0", "60 rows", "30 steps", ["agreement 0.5"])
+    folder = tmp_path / "head"
+    size = export_head(folder, run.head.state_dict(), run.draft_ids, target, LAYERS, card)
+    assert size == (folder / "model.safetensors").stat().st_size
+    drafter = load_head(folder, target.config, target.get_input_embeddings().weight.detach(), 64)
+    steps = list(
+        speculative(make_runner(target), drafter, [3, 1, 4, 1, 5], SamplingParams(temperature=0.7, seed=1),
+                    Rule.REJECTION, 3, Ending(Limits(200, 400), 5))
+    )  # fmt: skip
+    judged = sum(s.judged for s in steps)
+    accepted = sum(s.accepted for s in steps) / judged
+    promised = run.evaluate()["overlap"]
+    assert accepted == pytest.approx(float(np.mean(promised)), abs=0.2)
+    assert {d.id for s in steps for d in s.drafted} <= set(run.draft_ids.tolist())
+
+
+def test_a_checkpoint_of_another_vocabulary_is_refused(target: LlamaForCausalLM, corpus: Path, tmp_path: Path):
+    run = trainer(target, corpus, tmp_path)
+    run.save()
+    other = draft_vocabulary(HiddenCache(tmp_path / "hidden", corpus, target, LAYERS, 64).examples(), 64, 30, [2])
+    with pytest.raises(ValueError, match="another draft vocabulary"):
+        Trainer(new_head(target, other, 3), target, other, run._train, QUICK, tmp_path / "checkpoint.pt")
