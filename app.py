@@ -14,7 +14,7 @@ def main() -> None:
         "--drafter", default="ngram", metavar="NAME", help="ngram, or a model's folder or hub id (ngram)"
     )
     parser.add_argument("--target-precision", choices=("fp32", "bf16", "fp16", "int8", "int4"), default="fp32")
-    parser.add_argument("--draft-precision", choices=("fp32", "bf16", "fp16", "int8", "int4"), help="(the target's)")
+    parser.add_argument("--draft-precision", choices=("int8", "int4"), help="of a draft model (the target's)")
     parser.add_argument("--device", help="as torch names it (cuda where there is one, else cpu)")
     parser.add_argument("--host", help="address to listen on; 0.0.0.0 lets others in (127.0.0.1, on a Space 0.0.0.0)")
     parser.add_argument("--port", type=int, help="(the first free one from 7860)")
@@ -22,14 +22,15 @@ def main() -> None:
 
     from specdemo.models.pair import PairSpec  # torch takes seconds: `--help` does not wait for it
     from specdemo.ui.desk import Desk
-    from specdemo.ui.engine import real_engine
+    from specdemo.ui.engine import AS_TARGET, real_engine
     from specdemo.ui.page import build_page, launch_options
 
     spec = PairSpec(args.target, args.drafter, args.draft_precision, args.target_precision, args.device)
     desk = Desk(real_engine(), spec)
     desk.open()
     host = args.host or ("0.0.0.0" if os.environ.get("SPACE_ID") else "127.0.0.1")
-    build_page(desk).launch(server_name=host, server_port=args.port, **launch_options())
+    page = build_page(desk, args.drafter, args.draft_precision or AS_TARGET)
+    page.launch(server_name=host, server_port=args.port, **launch_options())
 
 
 if __name__ == "__main__":

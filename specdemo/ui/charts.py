@@ -1,4 +1,4 @@
-"""What do the four charts draw? The figures of a run, ready to be scaled; the points of the race come with the panes."""
+"""What do the four charts draw? The figures of a run; the points of the race come with the panes."""
 
 from __future__ import annotations
 

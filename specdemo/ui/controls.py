@@ -15,10 +15,11 @@ import gradio as gr
 from specdemo.decoding.sampling import SamplingParams
 from specdemo.decoding.steps import Rule
 from specdemo.race import Mode, Request
+from specdemo.ui.engine import AS_TARGET
 from specdemo.ui.text import DEFAULT, say
 
 NGRAM, MODEL = "ngram", "model"
-PRECISIONS = ("same", "int8", "int4")
+PRECISIONS = (AS_TARGET, "int8", "int4")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,20 +73,25 @@ class NumberRefused(ValueError):
 
 
 class Controls:
-    """The settings, built inside whatever block is open. order: of their values as inputs of an event."""
+    """The settings, built inside whatever block is open. drafter, precision: what they begin with."""
 
-    def __init__(self) -> None:
+    def __init__(self, drafter: str = NGRAM, precision: str = AS_TARGET) -> None:
+        modelled = drafter != NGRAM
         self._made: dict[str, gr.blocks.Block] = {}
         with self._group("length", open=True):
             self._dial("max_new_tokens")
             self._dial("gamma")
             self._choice("mode")
         with self._group("drafter", open=True):
-            self._choice("drafter")
+            self._choice("drafter", MODEL if modelled else NGRAM)
             self._made["draft_model"] = gr.Textbox(
-                label=say(DEFAULT, "draft_model"), info=say(DEFAULT, "draft_model.info"), visible=False, max_lines=1
+                drafter if modelled else "",
+                label=say(DEFAULT, "draft_model"),
+                info=say(DEFAULT, "draft_model.info"),
+                visible=modelled,
+                max_lines=1,
             )
-            self._choice("draft_precision", visible=False)
+            self._choice("draft_precision", precision, visible=modelled)
         with self._group("sampling", open=False):
             self._dial("temperature")
             self._made["draft_temperature"] = gr.Number(
@@ -155,10 +161,10 @@ class Controls:
             buttons=[],
         )
 
-    def _choice(self, name: str, *, visible: bool = True) -> None:
+    def _choice(self, name: str, value: str | None = None, *, visible: bool = True) -> None:
         self._made[name] = gr.Radio(
             choices=_choices(name, DEFAULT),
-            value=CHOICES[name][0],
+            value=value or CHOICES[name][0],
             label=say(DEFAULT, name),
             info=say(DEFAULT, f"{name}.info"),
             elem_id=f"sd-set-{name}",

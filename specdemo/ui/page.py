@@ -17,6 +17,7 @@ from specdemo.ui import scoreboard
 from specdemo.ui.charts import charts
 from specdemo.ui.controls import MODEL, NGRAM, Controls, NumberRefused, request, summary
 from specdemo.ui.desk import Desk, Loaded
+from specdemo.ui.engine import AS_TARGET
 from specdemo.ui.examples import chips, load_examples
 from specdemo.ui.panes import pane
 from specdemo.ui.parts import Part, head
@@ -46,26 +47,26 @@ def launch_options() -> dict[str, Any]:
     }
 
 
-def build_page(desk: Desk) -> gr.Blocks:
-    """The whole page over a desk; `desk.open()` begins to load its pair."""
-    return Page(desk).blocks
+def build_page(desk: Desk, drafter: str = NGRAM, precision: str = AS_TARGET) -> gr.Blocks:
+    """The whole page over a desk; `desk.open()` begins to load its pair. drafter, precision: what Settings begin with."""
+    return Page(desk, drafter, precision).blocks
 
 
 class Page:
     """The page's components and what happens on them."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: Desk, drafter: str = NGRAM, precision: str = AS_TARGET) -> None:
         self.desk = desk
         self.examples = load_examples()
         self._workers: dict[str, Worker] = {}  # by session: what Stop of that page stops
         with gr.Blocks(title=say(DEFAULT, "title"), fill_width=True, analytics_enabled=False) as self.blocks:
-            self._lay_out()
+            self._lay_out(drafter, precision)
             self._wire()
         self.blocks.queue(max_size=WAITING_AT_MOST)
 
-    def _lay_out(self) -> None:
+    def _lay_out(self, drafter: str, precision: str) -> None:
         with gr.Sidebar(position="right", open=False, width=380, elem_id="sd-settings"):
-            self.controls = Controls()
+            self.controls = Controls(drafter, precision)
         with gr.Column(elem_classes=["sd-page"]):
             self.header = Part("header", events=("language", "retry"), elem_classes=["sd-part"])
             with gr.Row(elem_classes=["sd-ask"]):
@@ -170,7 +171,7 @@ class Page:
             drafter = (values["draft_model"] or "").strip()
             if not drafter:
                 return Refused("refused.drafter")
-        precision = values["draft_precision"] if drafter != NGRAM else "same"
+        precision = values["draft_precision"] if drafter != NGRAM else AS_TARGET
         return Order(prompt, self.desk.engine.choose(self.desk.spec, drafter, precision), asked)
 
     def halt(self, visitor: gr.Request) -> None:

@@ -12,7 +12,7 @@ from specdemo.race import Lane
 from specdemo.ui.parts import Part
 from specdemo.ui.worker import Wrote
 
-MARKS = {Origin.TARGET: "t", Origin.ACCEPTED: "a", Origin.CORRECTED: "c", Origin.BONUS: "b", Origin.UNKNOWN: "u"}
+MARKS = {Origin.TARGET: "n", Origin.ACCEPTED: "a", Origin.CORRECTED: "c", Origin.BONUS: "b", Origin.UNKNOWN: "u"}
 
 
 def pane(lane: Lane) -> Part:

@@ -10,7 +10,7 @@ from typing import Any
 
 from specdemo.decoding.steps import Origin
 from specdemo.metrics import Comparison, LaneMetrics, Sameness, Speed
-from specdemo.race import Lane, Mode, Request
+from specdemo.race import Mode, Request
 from specdemo.ui import figures
 from specdemo.ui.parts import Part
 

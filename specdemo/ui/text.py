@@ -80,8 +80,8 @@ _EN = {
     "verdict.first": "**Baseline first:** the speculative lane starts when it has ended.",
     "verdict.none": "**No speculation:** the drafter proposed nothing, so this lane decoded plainly. "
     "No speedup is shown.",
-    "verdict.gamma0": "**No speculation:** the draft length γ is 0, so both lanes decoded plainly. No speedup is shown.",
-    "verdict.short": "**Too short to compare:** a lane wrote one token, and the first one belongs to the prompt's pass.",
+    "verdict.gamma0": "**No speculation:** γ is 0, so both lanes decoded plainly. No speedup is shown.",
+    "verdict.short": "**Too short to compare:** a lane wrote one token, and the first belongs to the prompt's pass.",
     "verdict.fault": "**Fault:** the texts part at token {at} with a logit gap of {gap}, too wide for rounding. "
     "This speedup does not count.",
     "verdict.ended": "**Fault:** one lane ended at token {at} and the other went on. This speedup does not count.",
@@ -180,7 +180,7 @@ _EN = {
     "group.sampling": "Sampling",
     "group.drafter": "Drafter",
     "max_new_tokens": "Max new tokens",
-    "max_new_tokens.info": "Both lanes stop here. Longer runs measure the speed better; the text up to here is the same.",
+    "max_new_tokens.info": "Both lanes stop here. Longer runs measure the speed better; the text before is the same.",
     "gamma": "Draft length γ",
     "gamma.info": "Tokens guessed before each check. More can save more passes, and wastes more where guesses fail; "
     "0 is plain decoding. The text does not change.",

@@ -6,6 +6,8 @@ sd.parts.board = (element, { props, watch }) => {
 
   function draw() {
     const figures = board.figures ?? {};
+    score.dataset.state = board.state ?? "idle";
+    score.dataset.run = board.run ?? "";
     const speed = find("speed");
     speed.hidden = !board.speed;
     speed.firstChild.textContent = board.speed ?? "";

@@ -1,7 +1,7 @@
 /* A pane: reads the lane's append-only NDJSON from where it stopped and writes tokens, each marked by its origin.
    The value's first line is a header; another header means another run. */
 sd.parts.pane = (element, { props, watch }) => {
-  const MARKS = { t: "target", a: "accepted", c: "corrected", b: "bonus", u: "unknown" };
+  const MARKS = { n: "target", a: "accepted", c: "corrected", b: "bonus", u: "unknown" };
   const VERDICTS = { r: true, n: false }; // refused, never judged
   const pane = element.querySelector(".sd-pane");
   const text = element.querySelector(".sd-text");

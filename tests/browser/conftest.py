@@ -1,0 +1,132 @@
+"""A real Chromium over the real page, and over a scripted engine unless a test asks for the real one.
+
+Where Chromium is missing these tests are skipped with the way to get it; under CI that is a failure.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import pytest
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from specdemo.ui.desk import Desk, Loaded
+from specdemo.ui.engine import Engine
+from specdemo.ui.page import build_page, launch_options
+from tests.ui.synthetic import Synthetic
+
+CHROMIUM = "/usr/bin/chromium"
+SWITCHES = [
+    "--no-sandbox",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+HOW_TO_GET_IT = "Chromium is missing: install it with `apt-get install chromium` (as root), then run the tests again."
+PATIENCE = 20_000  # milliseconds until something expected counts as missing; the machine may be busy
+
+expect.set_options(timeout=PATIENCE)
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    """One browser for all tests."""
+    path = CHROMIUM if os.path.exists(CHROMIUM) else shutil.which("chromium")
+    if path is None:
+        if os.environ.get("CI"):
+            pytest.fail(HOW_TO_GET_IT)
+        pytest.skip(HOW_TO_GET_IT)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=SWITCHES)
+        yield browser
+        browser.close()
+
+
+@dataclass
+class Demo:
+    """A page that is served. script: the scripted engine behind it, which a test may bend."""
+
+    url: str
+    desk: Desk
+    script: Synthetic
+
+
+def serve(engine: Engine, spec: object, script: Synthetic) -> Iterator[Demo]:
+    """Launch the page on a free port, its pair loading."""
+    desk = Desk(engine, spec)
+    desk.open()
+    blocks = build_page(desk)
+    _, url, _ = blocks.launch(prevent_thread_lock=True, quiet=True, **launch_options())
+    yield Demo(url, desk, script)
+    blocks.close(verbose=False)
+
+
+@pytest.fixture(scope="session")
+def shared_demo() -> Iterator[Demo]:
+    """One served page for all tests over the scripted engine: launching takes a second."""
+    script = Synthetic()
+    yield from serve(script.engine(), ("ngram", "same"), script)
+
+
+@pytest.fixture
+def demo(shared_demo: Demo) -> Iterator[Demo]:
+    """The served page, its script as new."""
+    fresh = Synthetic(words=shared_demo.script.words)
+    vars(shared_demo.script).update(vars(fresh))
+    yield shared_demo
+    shared_demo.script.go.set()
+    assert shared_demo.desk.watch(-1, 0).state is Loaded.READY
+
+
+@pytest.fixture
+def open_page(chromium: Browser) -> Iterator[Callable[..., Page]]:
+    """open_page(url, **context) -> a page on which the demo stands. A script error on it fails the test."""
+    contexts, errors = [], []
+
+    def opened(url: str, **options: object) -> Page:
+        context = chromium.new_context(**{"viewport": {"width": 1440, "height": 900}, "locale": "en-US", **options})
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(PATIENCE)
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+        page.goto(url)
+        page.wait_for_selector(".sd-chip")
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert errors == []
+
+
+@pytest.fixture
+def page(demo: Demo, open_page: Callable[..., Page]) -> Page:
+    """The demo in an English browser, its pair loaded."""
+    page = open_page(demo.url)
+    page.wait_for_selector(".sd-pair[data-state=ready]")
+    return page
+
+
+def ask(page: Page, prompt: str) -> None:
+    """Type a prompt and press Run."""
+    page.fill("#sd-prompt textarea", prompt)
+    page.click("#sd-run")
+
+
+def wait_for_state(page: Page, *states: str) -> None:
+    """Until the scoreboard has come to one of these states."""
+    page.wait_for_function("states => states.includes(document.querySelector('.sd-score').dataset.state)", arg=states)
+
+
+def run(page: Page, prompt: str = "Tell me about lists.") -> None:
+    """A run, to its end."""
+    before = page.locator(".sd-score").get_attribute("data-run")
+    ask(page, prompt)
+    page.wait_for_function("before => document.querySelector('.sd-score').dataset.run !== before", arg=before)
+    wait_for_state(page, "done", "refused")

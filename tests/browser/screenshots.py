@@ -1,0 +1,210 @@
+"""Pictures of the page's states, to be looked at: `python -m tests.browser.screenshots FOLDER [STATE ...]`.
+
+Over the scripted engine; `--embedded` takes the finished page over the real model instead, as the README shows it.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from specdemo.models.pair import PairSpec
+from specdemo.ui.engine import real_engine
+from tests.browser.conftest import CHROMIUM, SWITCHES, Demo, ask, serve, wait_for_state
+from tests.ui.synthetic import Synthetic
+
+DESKTOP, PHONE, TABLET, PROJECTOR = (1440, 900), (390, 844), (1024, 768), (1920, 1080)
+PROMPT = "Write a Python function that removes duplicates from a list but keeps the order, and say how it works."
+Act = Callable[[Page, Synthetic], None]
+
+
+def finish(page: Page, script: Synthetic) -> None:
+    """A run to its end."""
+    page.click("#sd-run")
+    wait_for_state(page, "done", "refused")
+
+
+def halfway(page: Page, script: Synthetic) -> None:
+    """A run held in its middle."""
+    script.hold_at = 92
+    page.click("#sd-run")
+    assert script.held.wait(20)
+    page.wait_for_function("() => document.querySelectorAll('#sd-baseline .t').length > 40")
+    page.wait_for_timeout(600)  # the figures follow at most four times a second
+
+
+def hover(page: Page, script: Synthetic) -> None:
+    """A token that explains itself."""
+    finish(page, script)
+    page.hover("#sd-speculative .t.c >> nth=-2")
+
+
+def views(page: Page, script: Synthetic) -> None:
+    """Both switches on."""
+    finish(page, script)
+    for view in ("steps", "refused"):
+        page.click(f"[data-view={view}]")
+
+
+def settings(page: Page, script: Synthetic) -> None:
+    """The settings, with a draft model chosen."""
+    page.click(".sd-set")
+    page.get_by_label("a causal LM").check()
+    page.get_by_label("Draft model").wait_for()
+
+
+def empty(page: Page, script: Synthetic) -> None:
+    """An empty prompt."""
+    ask(page, "")
+    wait_for_state(page, "refused")
+
+
+def failed(page: Page, script: Synthetic) -> None:
+    """A run that fails in its middle."""
+    script.fails_at = 60
+    finish(page, script)
+
+
+def parted(gap_explains: bool) -> Act:
+    """Texts that part, by rounding or by a fault."""
+
+    def act(page: Page, script: Synthetic) -> None:
+        script.parted = script.text.replace("any item in", "every item of").replace("constant time, so", "no time and")
+        script.tie = gap_explains
+        finish(page, script)
+
+    return act
+
+
+def slower(page: Page, script: Synthetic) -> None:
+    """Drafts that do not pay."""
+    script.agreement = 0.08
+    finish(page, script)
+
+
+def wait(page: Page, script: Synthetic) -> None:
+    """Nothing done yet."""
+
+
+STATES: dict[
+    str, tuple[Act, tuple[int, int], str, str]
+] = {  # what is done, the window, the link, the browser's language
+    "idle": (wait, DESKTOP, "", "en-US"),
+    "running": (halfway, DESKTOP, "", "en-US"),
+    "light": (finish, DESKTOP, "", "en-US"),
+    "dark": (halfway, DESKTOP, "?__theme=dark", "en-US"),
+    "zh-CN": (finish, DESKTOP, "", "zh-CN"),
+    "zh-TW": (finish, DESKTOP, "?__theme=dark", "zh-TW"),
+    "phone": (finish, PHONE, "", "en-US"),
+    "phone-zh": (finish, PHONE, "?__theme=dark", "zh-CN"),
+    "tablet": (finish, TABLET, "", "en-US"),
+    "projector": (finish, PROJECTOR, "", "en-US"),
+    "tooltip": (hover, DESKTOP, "", "en-US"),
+    "views": (views, DESKTOP, "", "en-US"),
+    "settings": (settings, DESKTOP, "", "en-US"),
+    "settings-dark": (settings, DESKTOP, "?__theme=dark", "en-US"),
+    "refused": (empty, DESKTOP, "", "en-US"),
+    "failed": (failed, DESKTOP, "", "en-US"),
+    "tie": (parted(True), DESKTOP, "", "en-US"),
+    "fault": (parted(False), DESKTOP, "", "en-US"),
+    "slower": (slower, DESKTOP, "", "en-US"),
+}
+
+
+def scripted(browser: Browser, folder: Path, names: list[str]) -> None:
+    """The states over the scripted engine."""
+    script = Synthetic()
+    with served(demo_of(script)) as demo:
+        for name, (act, size, link, language) in STATES.items():
+            if names and name not in names:
+                continue
+            vars(script).update(vars(Synthetic(words=script.words)))
+            with standing(browser, demo.url + link, size, language) as page:
+                page.wait_for_selector(".sd-pair[data-state=ready]")
+                act(page, script)
+                picture(page, folder, name, full=size == PHONE)
+                script.go.set()
+    if not names or "loading" in names:
+        script = Synthetic()
+        script.loading.clear()
+        with served(demo_of(script)) as demo, standing(browser, demo.url, DESKTOP, "en-US") as page:
+            page.click("#sd-run")
+            wait_for_state(page, "loading")
+            picture(page, folder, "loading")
+            script.loading.set()
+    if not names or "unavailable" in names:
+        script = Synthetic(
+            load_error="The model could not be fetched: the registry cannot be reached. Try again later."
+        )
+        with served(demo_of(script)) as demo, standing(browser, demo.url, DESKTOP, "en-US") as page:
+            page.wait_for_selector(".sd-pair[data-state=failed]")
+            picture(page, folder, "unavailable")
+
+
+def embedded(browser: Browser, folder: Path) -> None:
+    """The finished page over the embedded model."""
+    with served(serve(real_engine(), PairSpec(), Synthetic())) as demo:
+        for name, link in (("screenshot", ""), ("screenshot-dark", "?__theme=dark")):
+            with standing(browser, demo.url + link, DESKTOP, "en-US") as page:
+                page.wait_for_selector(".sd-pair[data-state=ready]", timeout=300_000)
+                page.get_by_role("button", name="Quote the source").click()
+                page.wait_for_function("() => document.querySelector('#sd-prompt textarea').value.startsWith('Repeat')")
+                page.click("#sd-run")
+                page.wait_for_selector(".sd-score[data-state=done]", timeout=300_000)
+                picture(page, folder, name)
+
+
+def demo_of(script: Synthetic) -> Iterator[Demo]:
+    return serve(script.engine(), ("ngram", "same"), script)
+
+
+@contextmanager
+def served(demos: Iterator[Demo]) -> Iterator[Demo]:
+    """A served page, closed afterwards."""
+    try:
+        yield next(demos)
+    finally:
+        next(demos, None)
+
+
+@contextmanager
+def standing(browser: Browser, url: str, size: tuple[int, int], language: str) -> Iterator[Page]:
+    """The page in a browser of that size and language."""
+    context = browser.new_context(viewport={"width": size[0], "height": size[1]}, locale=language)
+    page = context.new_page()
+    page.goto(url)
+    page.wait_for_selector(".sd-chip")
+    yield page
+    context.close()
+
+
+def picture(page: Page, folder: Path, name: str, *, full: bool = False) -> None:
+    """Once fonts are there and bars have moved."""
+    page.evaluate("document.fonts.ready")
+    page.wait_for_timeout(300)
+    page.screenshot(path=folder / f"{name}.png", full_page=full)
+    print(folder / f"{name}.png")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("states", nargs="*", metavar="STATE", help="all, unless some are named")
+    parser.add_argument("--embedded", action="store_true", help="the real model")
+    args = parser.parse_args()
+    args.folder.mkdir(parents=True, exist_ok=True)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=SWITCHES)
+        if args.embedded:
+            embedded(browser, args.folder)
+        else:
+            scripted(browser, args.folder, args.states)
+        browser.close()
+
+
+if __name__ == "__main__":
+    main()

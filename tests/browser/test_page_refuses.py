@@ -1,0 +1,87 @@
+"""Bad input: a clear sentence in the page, nothing lost, and the next run works."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import Demo, run
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.mark.parametrize(
+    ("prompt", "sentence"),
+    [
+        ("", "The prompt is empty. Type a question, or take an example."),
+        ("  \n ", "The prompt is empty. Type a question, or take an example."),
+        ("\x01\x02\x7f", "This prompt becomes zero tokens: it holds only characters"),
+        ("word " * 3000, "tokens and the context holds 2,048, the answer included. Shorten it."),
+    ],
+    ids=["empty", "blank", "control characters", "too long"],
+)
+def test_a_prompt_that_cannot_be_run(demo: Demo, page: Page, prompt: str, sentence: str) -> None:
+    run(page)
+    text = page.locator("#sd-baseline .sd-text").inner_text()
+    run(page, prompt)
+    expect(page.locator("[data-fig=verdict]")).to_contain_text(sentence)
+    expect(page.locator("#sd-prompt textarea")).to_have_value(prompt)
+    assert page.locator("#sd-baseline .sd-text").inner_text() == text
+    run(page)
+    expect(page.locator("[data-fig=same]")).to_have_text("Identical")
+
+
+def post(page: Page, name: str, value: object) -> None:
+    """Run with one setting replaced behind the page's back, as anybody can who posts to the server himself."""
+    page.evaluate(
+        """([name, value]) => {
+            const fetched = window.fetch;
+            const settings = ['prompt', 'max_new_tokens', 'gamma', 'mode', 'drafter', 'draft_model', 'draft_precision',
+                'temperature', 'draft_temperature', 'top_p', 'top_k', 'min_p', 'repetition_penalty', 'seed', 'rule'];
+            window.fetch = (url, options) => {
+                if (String(url).includes('queue/join') && options?.body) {
+                    const body = JSON.parse(options.body);
+                    if (body.data?.length === settings.length) {
+                        body.data[settings.indexOf(name)] = value;
+                        options = { ...options, body: JSON.stringify(body) };
+                    }
+                }
+                return fetched(url, options);
+            };
+        }""",
+        [name, value],
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "sentence"),
+    [
+        ("gamma", 1e9, "Draft length γ is 1e+09; it must lie between 0 and 16."),
+        ("gamma", 2.5, "Draft length γ is 2.5; it must be a whole number between 0 and 16."),
+        ("temperature", -1, "Temperature is -1; it must lie between 0 and 2."),
+        ("max_new_tokens", None, "Max new tokens is not a number."),
+        ("top_p", "lots", "Top-p is not a number."),
+    ],
+)
+def test_absurd_numbers_are_refused_in_the_page(
+    demo: Demo, page: Page, name: str, value: object, sentence: str
+) -> None:
+    post(page, name, value)
+    run(page)
+    expect(page.locator("[data-fig=verdict]")).to_contain_text(sentence)
+    expect(page.locator("#sd-run")).to_be_enabled()
+
+
+def test_an_unknown_draft_model_is_refused_and_a_known_one_runs(demo: Demo, page: Page) -> None:
+    page.click(".sd-set")
+    page.get_by_label("a causal LM").check()
+    run(page)
+    expect(page.locator("[data-fig=verdict]")).to_contain_text("No draft model is named.")
+    page.get_by_label("Draft model").fill("nobody/nothing")
+    run(page)
+    expect(page.locator("[data-fig=verdict]")).to_contain_text("No model is called nobody/nothing")
+    expect(page.get_by_label("Draft model")).to_have_value("nobody/nothing")
+    page.get_by_label("Draft model").fill("good-draft")
+    run(page)
+    expect(page.locator("[data-fig=same]")).to_have_text("Identical")
+    expect(page.locator(".sd-pair")).to_contain_text("good-draft")

@@ -1,0 +1,93 @@
+"""The page itself: private events, constant templates, nothing kept, and a generator that lets go of the model."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from specdemo.ui.controls import NUMBERS, NumberRefused, request
+from specdemo.ui.desk import Desk
+from specdemo.ui.page import Page, launch_options
+from specdemo.ui.parts import Part
+from tests.ui.synthetic import Synthetic
+
+SECONDS = 10
+VISITOR = SimpleNamespace(session_hash="somebody")
+
+
+@pytest.fixture
+def script() -> Synthetic:
+    return Synthetic()
+
+
+@pytest.fixture
+def page(script: Synthetic) -> Page:
+    return Page(Desk(script.engine(), ("ngram", "same")))
+
+
+def values(page: Page, **changed: object) -> list[object]:
+    """The settings as the page first shows them, some of them changed."""
+    read = page.controls.read(tuple(block.value for block in page.controls.inputs))
+    return list((read | changed).values())
+
+
+def test_no_page_event_is_a_public_endpoint(page: Page) -> None:
+    assert page.blocks.get_api_info()["named_endpoints"] == {}
+    assert {fn.api_visibility for fn in page.blocks.fns.values()} == {"private"}
+
+
+def test_nothing_is_shared_kept_or_reported(page: Page) -> None:
+    options = launch_options()
+    assert options["share"] is False and options["run_history"] is False
+    assert page.blocks.analytics_enabled is False
+    assert page.blocks._queue.max_size is not None
+
+
+def test_templates_are_constant_and_hold_nothing_to_fill_in(page: Page) -> None:
+    parts = [block for block in page.blocks.blocks.values() if isinstance(block, Part)]
+    assert len(parts) == 7
+    for part in parts:
+        assert not any(mark in part.html_template for mark in ("${", "`", "{{", "%")) and part.css_template == ""
+
+
+def test_the_first_value_comes_before_any_work(page: Page, script: Synthetic) -> None:
+    stream = page.race(VISITOR, "Tell me", *values(page))
+    assert len(next(stream)) == 4
+    assert script.steps == [] and page._workers == {}
+    stream.close()
+
+
+def test_closing_the_generator_stops_the_model(page: Page, script: Synthetic) -> None:
+    script.hold_at = 20
+    stream = page.race(VISITOR, "Tell me", *values(page))
+    next(stream)
+    while not script.held.is_set():
+        next(stream)
+    stream.close()
+    script.go.set()
+    assert script.closed.wait(SECONDS) and len(script.steps) <= 21
+    assert page._workers == {}
+
+
+def test_the_next_run_works_after_one_was_closed(page: Page, script: Synthetic) -> None:
+    test_closing_the_generator_stops_the_model(page, script)
+    script.hold_at = None
+    *_, last = page.race(VISITOR, "Tell me", *values(page))
+    assert '"state":"done"' in last[2] and last[0].count("\n") > 20
+
+
+def test_halt_waits_for_nobody_who_does_not_run(page: Page) -> None:
+    page.halt(VISITOR)
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+@pytest.mark.parametrize("wrong", [None, "many", float("nan"), float("inf"), 1e30, -1e30, True])
+def test_absurd_numbers_are_refused_by_name(page: Page, name: str, wrong: object) -> None:
+    with pytest.raises(NumberRefused) as refused:
+        request(page.controls.read(tuple(values(page, **{name: wrong}))))
+    assert refused.value.params["name"] == f"@{name}"
+
+
+def test_an_empty_draft_temperature_takes_the_other(page: Page) -> None:
+    assert request(page.controls.read(tuple(values(page)))).params.draft_temperature is None

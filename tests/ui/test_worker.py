@@ -1,0 +1,107 @@
+"""The worker: it stops within a step, gives the device back whatever happens, and ends with one last event."""
+
+from __future__ import annotations
+
+import threading
+
+from specdemo.race import Lane, Request
+from specdemo.ui.desk import Desk
+from specdemo.ui.worker import Began, Ended, Event, Loading, Order, Refused, Waiting, Worker, Wrote
+from tests.ui.synthetic import Synthetic
+
+SECONDS = 10
+SPEC = ("ngram", "same")
+
+
+def order(prompt: str = "Tell me", spec: tuple[str, str] = SPEC, **request: int) -> Order:
+    return Order(prompt, spec, Request(prompt_ids=(), **{"max_new_tokens": 64, **request}))
+
+
+def events(worker: Worker) -> list[Event]:
+    """Everything until the last event."""
+    seen: list[Event] = []
+    while not (seen and isinstance(seen[-1], Ended | Refused)):
+        drained = worker.drain(SECONDS)
+        assert drained, "the worker fell silent"
+        seen.extend(drained)
+    return seen
+
+
+def test_a_run_is_what_the_race_yields() -> None:
+    script = Synthetic()
+    seen = events(Worker(Desk(script.engine(), SPEC), order()).start())
+    steps = [event for event in seen if isinstance(event, Wrote)]
+    assert [(event.lane, event.step) for event in steps] == [(one.lane, one.step) for one in script.steps]
+    assert {event.lane for event in steps} == set(Lane)
+    began = next(event for event in seen if isinstance(event, Began))
+    assert began.request.prompt_ids and began.request.max_new_tokens == 64
+    assert seen[-1] == Ended(stopped=False, parting=None)
+
+
+def test_stop_ends_the_race_within_one_step_and_closes_it() -> None:
+    script = Synthetic(hold_at=20)
+    worker = Worker(Desk(script.engine(), SPEC), order()).start()
+    assert script.held.wait(SECONDS)
+    worker.stop.set()
+    script.go.set()
+    assert events(worker)[-1] == Ended(stopped=True)
+    assert script.closed.is_set() and len(script.steps) == 21
+
+
+def test_the_next_run_works_after_a_stop_and_after_a_failure() -> None:
+    script = Synthetic(fails_at=10)
+    desk = Desk(script.engine(), SPEC)
+    last = events(Worker(desk, order()).start())[-1]
+    assert last == Refused("failed", {"message": "The scripted device was unplugged. Plug it in."})
+    assert script.closed.is_set()
+    script.fails_at = None
+    assert isinstance(events(Worker(desk, order()).start())[-1], Ended)
+
+
+def test_a_second_worker_waits_for_the_device_and_can_be_stopped_while_it_does() -> None:
+    script = Synthetic(hold_at=5)
+    desk = Desk(script.engine(), SPEC)
+    desk.open()
+    first = Worker(desk, order()).start()
+    assert script.held.wait(SECONDS)
+    second, third = Worker(desk, order()).start(), Worker(desk, order()).start()
+    assert second.drain(SECONDS) == [Waiting()]
+    third.stop.set()
+    assert events(third)[-1] == Ended(stopped=True)
+    script.hold_at = None
+    script.go.set()
+    assert isinstance(events(first)[-1], Ended) and isinstance(events(second)[-1], Ended)
+
+
+def test_a_run_asked_for_while_loading_starts_when_the_pair_is_ready() -> None:
+    script = Synthetic()
+    script.loading.clear()
+    desk = Desk(script.engine(), SPEC)
+    desk.open()
+    worker = Worker(desk, order()).start()
+    assert isinstance(worker.drain(SECONDS)[0], Loading)
+    script.loading.set()
+    assert isinstance(events(worker)[-1], Ended)
+
+
+def test_refusals_are_sentences() -> None:
+    script = Synthetic(context=40)
+    desk = Desk(script.engine(), SPEC)
+
+    def last(asked: Order) -> Event:
+        return events(Worker(desk, asked).start())[-1]
+
+    assert last(order("\x01\x02")) == Refused("refused.nothing")
+    assert last(order("word " * 50)) == Refused("refused.long", {"n": "51", "context": "40"})
+    assert last(order(gamma=99)).params["message"].startswith("The draft length γ must be a whole number")
+    unknown = last(order(spec=("nobody", "same")))
+    assert unknown == Refused("unloaded", {"message": "No model is called nobody: give a folder or a hub id."})
+    assert isinstance(last(order()), Ended), "the pair before is still there"
+
+
+def test_nobody_is_left_holding_the_device() -> None:
+    script = Synthetic()
+    desk = Desk(script.engine(), SPEC)
+    worker = Worker(desk, order()).start()
+    events(worker)
+    assert desk.take(threading.Event(), lambda: None)
