@@ -1,4 +1,4 @@
-"""The command line: the race in a terminal, and the benchmark.
+"""The command line: the race in a terminal, and the doors to the benchmark and to the making of drafts.
 
 What cannot be done is said in a sentence on stderr, with exit code 2; Ctrl-C ends the lanes where they are, shows
 what they wrote, and exits with 130.
@@ -7,6 +7,7 @@ what they wrote, and exits with 130.
 from __future__ import annotations
 
 import argparse
+import importlib
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
     from specdemo.recording import Recording
 
 REFUSED, INTERRUPTED = 2, 130
+ROOMS = {  # commands of other rooms: add_arguments(parser) and main(args) are imported when they are asked for
+    "bench": ("specdemo.bench", "measure the engine against transformers' generate()"),
+    "distill": ("specdemo.distill.main", "make a draft for a target"),
+}
 RULES = ("shared-noise", "rejection", "block")
 MODES = ("raced", "one-after-another")
 PRECISIONS = ("fp32", "bf16", "fp16", "int8", "int4")
@@ -31,15 +36,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="specdemo", description="Plain and speculative decoding, raced.")
     commands = parser.add_subparsers(required=True, metavar="command")
     _add_run(commands.add_parser("run", help="one prompt through both lanes, in the terminal"))
-    bench_parser = commands.add_parser("bench", help="measure the engine against transformers' generate()")
-    if argv[:1] == ["bench"]:
-        from specdemo import bench
-
-        bench.add_arguments(bench_parser)
-        bench_parser.set_defaults(command=bench.main)
+    for name, (room, about) in ROOMS.items():
+        command = commands.add_parser(name, help=about)
+        if argv[:1] == [name]:
+            door = importlib.import_module(room)
+            door.add_arguments(command)
+            command.set_defaults(act=door.main)
     args = parser.parse_args(argv)
     try:
-        return args.command(args) or 0
+        return args.act(args) or 0
     except KeyboardInterrupt:
         print("Stopped.", file=sys.stderr)
         return INTERRUPTED
@@ -68,7 +73,7 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     race.add_argument("--max-new-tokens", type=int, default=128, help="(%(default)s)")
     race.add_argument("--stop", action="append", default=[], metavar="TEXT", help="end at this text; may be repeated")
     race.add_argument("--json", type=Path, metavar="FILE", help="keep both lanes' traces")
-    parser.set_defaults(command=run)
+    parser.set_defaults(act=run)
 
 
 def run(args: argparse.Namespace) -> int:
