@@ -69,8 +69,8 @@ class GeneralRunner:
         self.max_length = getattr(self.config, "max_position_embeddings", None) or UNBOUNDED
         self.device = model.get_input_embeddings().weight.device
         self.notice = notice
-        self._kv = KVCache(self.config.num_hidden_layers)
-        self._cache = Cache(layers=[_Layer(self._kv, i) for i in range(self.config.num_hidden_layers)])
+        self.kv = KVCache(self.config.num_hidden_layers)
+        self._cache = Cache(layers=[_Layer(self.kv, i) for i in range(self.config.num_hidden_layers)])
         self._blocks = decoder_layers(model, self.config)
         self._grouped = attention.fits(model, self.config)
         self._takes_positions = "position_ids" in inspect.signature(model.forward).parameters
@@ -78,15 +78,15 @@ class GeneralRunner:
     @property
     def length(self) -> int:
         """Tokens held now."""
-        return self._kv.length
+        return self.kv.length
 
     def begin(self, capacity: int) -> None:
         """Empty the cache and make room for `capacity` tokens."""
-        self._kv.begin(capacity)
+        self.kv.begin(capacity)
 
     def rewind(self, length: int) -> None:
         """Forget all but the first `length` tokens."""
-        self._kv.rewind(length)
+        self.kv.rewind(length)
 
     @torch.inference_mode()
     def forward(self, ids: Tensor, rows: int, aux_layers: tuple[int, ...] = ()) -> Output:
@@ -102,7 +102,7 @@ class GeneralRunner:
                 logits = self.model(**arguments, logits_to_keep=rows).logits[0, :, : self.vocab_size]
             else:
                 logits = self._run_headless(arguments)
-        self._kv.advance(len(ids))
+        self.kv.advance(len(ids))
         return Output(logits, torch.cat(tap.outputs, dim=-1) if aux_layers else None)
 
     def _run_headless(self, arguments: dict[str, object]) -> Tensor:
