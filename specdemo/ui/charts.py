@@ -21,6 +21,7 @@ def chart_figures(request: Request, baseline: LaneMetrics, speculative: LaneMetr
     ahead = (baseline.seconds or 0) - (speculative.seconds or 0)
     return {
         "budget": request.max_new_tokens,
+        "done": baseline.stop is not None and speculative.stop is not None,
         "clocks": {
             "baseline": figures.clock(baseline.seconds or 0),
             "speculative": figures.clock(speculative.seconds or 0),

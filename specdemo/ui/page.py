@@ -48,7 +48,7 @@ def launch_options() -> dict[str, Any]:
 
 
 def build_page(desk: Desk, drafter: str = NGRAM, precision: str = AS_TARGET) -> gr.Blocks:
-    """The whole page over a desk; `desk.open()` begins to load its pair. drafter, precision: what Settings begin with."""
+    """The whole page over a desk (its `open` loads the pair). drafter, precision: what Settings begin with."""
     return Page(desk, drafter, precision).blocks
 
 

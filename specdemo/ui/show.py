@@ -101,7 +101,9 @@ class Show:
         if not written or self._state in ("waiting", "loading", "refused"):
             board |= self._message if self._state != "stopped" else scoreboard.message("verdict.nothing")
         if written:
-            board |= self._account() | ({} if self._state != "refused" else self._message)
+            board |= self._account()
+        if written and self._state == "refused":  # it failed on the way: what it wrote stays, but it proves nothing
+            board |= self._message | {"speed": None, "speedNote": None, "more": []}
         return scoreboard.encode(board)
 
     def _account(self) -> dict[str, Any]:
@@ -116,18 +118,18 @@ class Show:
         board["parting"] = self._continuations(comparison)
         return board
 
-    def _continuations(self, comparison: Comparison) -> dict[str, str] | None:
-        """What each lane wrote from the first difference on."""
+    def _continuations(self, comparison: Comparison) -> dict[str, Any] | None:
+        """Where the texts part, and what each lane wrote from there."""
         at = comparison.first_difference
         if at is None or not comparison.identity_promised:
             return None
-        return {lane: "".join(texts[at : at + PARTING_TOKENS]) for lane, texts in self._texts.items()}
+        return {"at": at} | {lane: "".join(texts[at : at + PARTING_TOKENS]) for lane, texts in self._texts.items()}
 
     def _head(self, name: Lane) -> dict[str, Any]:
         """The figures over a pane's text."""
         lane, other = self._lanes[name], self._lanes[OTHER[name]]
         done = lane.stop is not None or self.over
-        whole = max(lane.tokens, other.tokens) if self.over else self._expected()
+        whole = max(lane.tokens, other.tokens) if lane.stop and other.stop else self._expected()
         notch = self._tokens_at(name, other.seconds) if other.stop and not self._stopped else None
         return {
             "rate": "–" if lane.tokens_per_second is None else figures.rate(lane.tokens_per_second),

@@ -64,6 +64,7 @@ _EN = {
     "fault.note": "they part at token {at}",
     "distribution": "Same distribution",
     "distribution.note": "the words may differ",
+    "parting.here": "parts here",
     "parting.baseline": "Baseline goes on",
     "parting.speculative": "Speculative goes on",
     # verdicts
@@ -280,6 +281,7 @@ _ZH_CN = {
     "fault.note": "第 {at} 个词元起分开",
     "distribution": "分布相同",
     "distribution.note": "用词可以不同",
+    "parting.here": "此处分开",
     "parting.baseline": "基线接着写",
     "parting.speculative": "投机接着写",
     "verdict.faster": "**速度为基线的 {speedup} 倍：**每次验证（{verify} 毫秒）产出 {tokens} 个词元，"
@@ -480,6 +482,7 @@ _ZH_TW = {
     "fault.note": "第 {at} 個詞元起分開",
     "distribution": "分布相同",
     "distribution.note": "用詞可以不同",
+    "parting.here": "此處分開",
     "parting.baseline": "基線接著寫",
     "parting.speculative": "投機接著寫",
     "verdict.faster": "**速度為基線的 {speedup} 倍：**每次驗證（{verify} 毫秒）產出 {tokens} 個詞元，"

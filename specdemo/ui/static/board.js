@@ -39,7 +39,9 @@ sd.parts.board = (element, { props, watch }) => {
     const place = element.querySelector(".sd-parting");
     place.hidden = !parting;
     if (!parting) return;
-    for (const lane of ["baseline", "speculative"]) place.querySelector(`[data-lane=${lane}]`).textContent = parting[lane];
+    for (const lane of ["baseline", "speculative"]) {
+      place.querySelector(`[data-lane=${lane}]`).textContent = parting[lane].trimStart().replace(/\s*\n\s*/g, " ⏎ ");
+    }
   }
 
   /* One polite line for a screen reader: start, finish, stop and refusal; figures change too often to be read out. */

@@ -28,7 +28,7 @@ sd.parts.charts = (element) => {
   }
 
   function scale(seconds) {
-    const step = [0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500].find((one) => seconds / one <= 3.2) ?? 1000;
+    const step = [0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500].find((one) => seconds / one <= 3.6) ?? 1000;
     const ticks = [];
     for (let at = 0; at <= seconds; at += step) ticks.push(+at.toFixed(2));
     return ticks;
@@ -37,7 +37,7 @@ sd.parts.charts = (element) => {
   function time(chart) {
     const { baseline, speculative } = lanes;
     const end = Math.max(0.05, baseline.at(-1)?.[0] ?? 0, speculative.at(-1)?.[0] ?? 0);
-    const most = Math.max(2, board.running ? chart.budget : 0, baseline.at(-1)?.[1] ?? 0, speculative.at(-1)?.[1] ?? 0);
+    const most = Math.max(2, chart.done ? 0 : chart.budget, baseline.at(-1)?.[1] ?? 0, speculative.at(-1)?.[1] ?? 0);
     const x = (t) => 30 + (t / end) * (W - 40), y = (n) => FLOOR - (n / most) * 98;
     const nodes = [path(`M30 ${FLOOR}H${W - 4}`, "c-axis"), path(`M30 14H${W - 4}`, "c-grid"), label(0, 18, most)];
     for (const tick of scale(end)) nodes.push(label(x(tick), 128, tick ? `${tick} ${sd.say("pane.s")}` : "0", "", "middle"));
@@ -46,15 +46,15 @@ sd.parts.charts = (element) => {
       if (!points.length) continue;
       const [t, n] = points.at(-1);
       nodes.push(shape("circle", { cx: x(t), cy: y(n), r: 3.5, class: dot }));
-      if (board.running) nodes.push(label(x(t) - 7, y(n) + (name ? -6 : 14), n, name, "end"));
+      if (!chart.done) nodes.push(label(x(t) - 7, y(n) + (name ? -6 : 14), n, name, "end"));
     }
-    if (!board.running && baseline.length > 1 && speculative.length > 1) {
+    if (chart.done && baseline.length > 1 && speculative.length > 1) {
       const first = speculative.at(-1)[0] <= baseline.at(-1)[0];
       nodes.push(named(speculative, x, y, sd.say("speculative").toLowerCase(), "s", first));
       nodes.push(named(baseline, x, y, sd.say("baseline").toLowerCase(), "", !first));
       if (chart.apart) nodes.push(label(x(end) - 4, 9, sd.sentence(chart.apart), "k", "end"));
     }
-    put("time", sd.say(board.running ? "chart.time.live" : "chart.time.done", chart.clocks), nodes,
+    put("time", sd.say(chart.done ? "chart.time.done" : "chart.time.live", chart.clocks), nodes,
       `${sd.say("speculative")} ${speculative.at(-1)?.[1] ?? 0}, ${sd.say("baseline")} ${baseline.at(-1)?.[1] ?? 0}`);
   }
 

@@ -142,12 +142,24 @@ sd.parts.pane = (element, { props, watch }) => {
       const notch = track.querySelector("u");
       notch.hidden = figures.notch === null;
       if (!notch.hidden) notch.style.left = `${100 * figures.notch}%`;
-      note(pane.querySelector(".sd-mark span"), figures, figures.notch ?? (figures.done ? 1 : figures.progress));
+      note(pane.querySelector(".sd-mark span"), figures, figures.notch ?? figures.progress);
+      fork(board);
       fill("end", figures.end ? sd.say(`pane.end.${figures.end}`) : "");
     };
     let last = {};
     sd.on("board", (board) => draw(last = board));
     sd.on("language", () => draw(last));
+  }
+
+  /* Once it is over: a label where the two texts part. */
+  function fork(board) {
+    text.querySelector(".sd-fork")?.remove();
+    if (board.running || !board.parting) return;
+    const first = tokens.find((one) => one.position > board.parting.at);
+    if (!first) return;
+    const label = sd.make("span", "sd-fork", sd.say("parting.here"));
+    label.setAttribute("aria-hidden", "true");
+    first.node.before(label);
   }
 
   function note(span, figures, share) {
