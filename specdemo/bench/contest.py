@@ -37,7 +37,7 @@ class Settings:
     precision: str = "fp32"
     device: str | None = None
     gamma: int = 5
-    new_tokens: int = 64
+    new_tokens: int = 48
     repeats: int = 5
     draft_layers: int = 4
     quick: bool = False

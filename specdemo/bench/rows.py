@@ -41,7 +41,7 @@ def ngram_over_prompt_lookup(contest: Contest) -> list[Result]:
 
 def model_over_assisted(contest: Contest) -> list[Result]:
     """Row c: the same draft model and γ, ours over transformers'; what both drafted must be equal."""
-    prompts = contest.prompts("other")[:1] + contest.prompts("copying")[:1]
+    prompts = contest.prompts("other")[:1]
     ours = _solo(contest, OURS, contest.model, Lane.SPECULATIVE)
     theirs = Side.of(THEIRS, lambda prompt: _generate(contest, prompt, assistant_model=contest.assistant))
     result = _versus(contest, ours, theirs, prompts)
