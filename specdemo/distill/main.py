@@ -1,0 +1,97 @@
+"""python -m specdemo distill: the commands by which a draft is made, their options and what they print."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+from pathlib import Path
+
+from specdemo.distill.corpus import CorpusMismatch, read_rows
+
+CORPUS = Path("distill/corpus")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `distill`, by command."""
+    commands = parser.add_subparsers(dest="command", required=True)
+    make = commands.add_parser("synthesise", help="let the target answer prompts; resumes where it stopped")
+    make.add_argument("--target", help="a model's folder or hub id; the embedded target by default")
+    make.add_argument("--corpus", type=Path, default=CORPUS, help="folder of the shards (default: %(default)s)")
+    make.add_argument("--tokens", type=int, default=4_000_000, help="answer tokens wanted in all (%(default)s)")
+    make.add_argument("--prompts", type=Path, help='own prompts, JSONL: {"prompt": "..."} or {"messages": [...]}')
+    make.add_argument("--rows", type=int, default=64, help="rows in the batch (%(default)s)")
+    make.add_argument("--longest-prompt", type=int, default=1024, metavar="TOKENS", help="(%(default)s)")
+    make.add_argument("--longest-answer", type=int, default=256, metavar="TOKENS", help="(%(default)s)")
+    make.add_argument("--seed", type=int, default=0)
+    make.add_argument("--part", default="0/1", help="K/N: this process makes part K (from 0) of N of the same corpus")
+    make.add_argument("--threads", type=int, help="threads to compute with on a CPU")
+    make.add_argument("--dtype", choices=("float32", "bfloat16"), help="by default float32 on a CPU, else bfloat16")
+    count = commands.add_parser("count", help="what a corpus holds, by kind")
+    count.add_argument("--corpus", type=Path, default=CORPUS, help="folder of the shards (default: %(default)s)")
+
+
+def main(args: argparse.Namespace) -> int:
+    """Run a command; 0 when it did what it was asked."""
+    try:
+        return {"synthesise": synthesise, "count": count}[args.command](args)
+    except (CorpusMismatch, ValueError, OSError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("Stopped. The same command goes on from here.", file=sys.stderr)
+        return 130
+
+
+def synthesise(args: argparse.Namespace) -> int:
+    """Make a corpus, or go on with one."""
+    from tqdm import tqdm
+
+    from specdemo.distill.plan import OwnPrompts, PatternPlan
+    from specdemo.distill.synthesise import Settings, Synthesis
+    from specdemo.distill.target import load_target
+
+    part, parts = (int(number) for number in args.part.split("/"))
+    settings = Settings(
+        args.corpus,
+        args.tokens,
+        args.seed,
+        rows=args.rows,
+        longest_prompt=args.longest_prompt,
+        longest_answer=args.longest_answer,
+        part=part,
+        parts=parts,
+    )
+    plan = OwnPrompts(args.prompts) if args.prompts else PatternPlan(args.seed)
+    model, tokenizer, name = load_target(args.target, args.dtype, args.threads)
+    work = Synthesis(model, tokenizer, name, plan, settings)
+    quiet = 0.5 if sys.stderr.isatty() else 30
+    with tqdm(total=args.tokens // parts, initial=work.tokens, unit="tok", unit_scale=True, mininterval=quiet) as bar:
+        for tokens in work.run():
+            bar.update(tokens - bar.n)
+    print(f"{work.tokens:,} answer tokens of this part in {args.corpus}; {work.dropped:,} prompts or rows dropped.")
+    return 0
+
+
+def count(args: argparse.Namespace) -> int:
+    """Print rows and tokens by kind and by temperature."""
+    kinds: Counter[str] = Counter()
+    rows: Counter[str] = Counter()
+    warmth: Counter[float] = Counter()
+    held = 0
+    for row in read_rows(args.corpus):
+        rows[row.kind] += 1
+        kinds[row.kind] += len(row.answer)
+        warmth[row.temperature] += len(row.answer)
+        held += row.held_out
+    for kind, tokens in kinds.most_common():
+        print(f"{kind:12} {rows[kind]:7,} rows {tokens:10,} answer tokens")
+    print(f"{'all':12} {rows.total():7,} rows {kinds.total():10,} answer tokens, {held:,} rows held out")
+    print("by temperature: " + ", ".join(f"{t:g}: {n:,}" for t, n in sorted(warmth.items())))
+    return 0
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(prog="python -m specdemo.distill.main", description=__doc__)
+    add_arguments(parser)
+    sys.exit(main(parser.parse_args()))
