@@ -9,10 +9,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
+from filelock import FileLock
 
 FORMAT = 1
 SHARD_BYTES = 1_000_000
@@ -71,47 +72,39 @@ class Header:
 
 
 class CorpusWriter:
-    """Appends rows to the shards of one folder whose names begin with `part`; goes on where an earlier run stopped."""
+    """Appends rows to a folder's shards. Several processes may do so at once: whoever holds the lock appends one row.
 
-    def __init__(self, folder: Path, header: Header, part: str = "rows", shard_bytes: int = SHARD_BYTES) -> None:
-        self._folder, self._header, self._part, self._shard_bytes = folder, header, part, shard_bytes
+    Rows keep their place: what is appended later is read later.
+    """
+
+    def __init__(self, folder: Path, header: Header, shard_bytes: int = SHARD_BYTES) -> None:
+        self._folder, self._header, self._shard_bytes = folder, header, shard_bytes
         folder.mkdir(parents=True, exist_ok=True)
         for index in indices(folder):
             check_same_target(read_header(index), header, folder)
-        mine = [index for index in indices(folder) if index.stem.rsplit("-", 1)[0] == part]
-        self._number = len(mine)
-        if mine:
-            mend(mine[-1])
-            if tokens_file(mine[-1]).stat().st_size < shard_bytes:
-                self._number -= 1
-        self._open()
+        self._lock = FileLock(folder / ".lock")
 
     def append(self, row: Row) -> None:
         """Write a row through to the files. Its tokens go first: a line never promises more than is there."""
-        if self._tokens.tell() >= self._shard_bytes:
-            self.close()
-            self._number += 1
-            self._open()
-        self._tokens.write(np.asarray([*row.prompt, *row.answer], self._header.dtype).tobytes())
-        self._tokens.flush()
         entry = [row.seed, row.kind, row.temperature, len(row.prompt), len(row.answer)]
-        self._index.write(json.dumps(entry, separators=(",", ":")) + "\n")
-        self._index.flush()
+        with self._lock:
+            index = self._shard_with_room()
+            with tokens_file(index).open("ab") as tokens:
+                tokens.write(np.asarray([*row.prompt, *row.answer], self._header.dtype).tobytes())
+            with index.open("a", encoding="utf-8") as lines:
+                lines.write(json.dumps(entry, separators=(",", ":")) + "\n")
 
-    def close(self) -> None:
-        """Close the open shard."""
-        self._tokens.close()
-        self._index.close()
-
-    def _open(self) -> None:
-        index = self._folder / f"{self._part}-{self._number:04}.jsonl"
-        new = index not in indices(self._folder)  # it may be there without its header, from a run killed just here
-        self._tokens = tokens_file(index).open("wb" if new else "ab")
-        self._index = index.open("w" if new else "a", encoding="utf-8")
-        if new:
-            facts = {f.name: getattr(self._header, f.name) for f in fields(Header)}
-            self._index.write(json.dumps(facts) + "\n")
-            self._index.flush()
+    def _shard_with_room(self) -> Path:
+        """The last shard, mended, or the one that follows it."""
+        shards = indices(self._folder)
+        if shards:
+            mend(shards[-1])
+            if tokens_file(shards[-1]).stat().st_size < self._shard_bytes:
+                return shards[-1]
+        index = self._folder / f"rows-{len(shards):04}.jsonl"
+        tokens_file(index).write_bytes(b"")
+        index.write_text(json.dumps(asdict(self._header)) + "\n", "utf-8")
+        return index
 
 
 def read_rows(folder: Path) -> Iterator[Row]:
@@ -130,7 +123,13 @@ def read_rows(folder: Path) -> Iterator[Row]:
 
 def indices(folder: Path) -> list[Path]:
     """The index files of a folder's shards that have at least their header, in the order they were made."""
-    return [path for path in sorted(folder.glob("*-[0-9]*.jsonl")) if path.read_bytes().count(b"\n")]
+    return [path for path in sorted(folder.glob("rows-*.jsonl")) if first_line(path).endswith("\n")]
+
+
+def first_line(index: Path) -> str:
+    """A shard's header, as it stands there."""
+    with index.open(encoding="utf-8") as lines:
+        return lines.readline()
 
 
 def tokens_file(index: Path) -> Path:
@@ -140,8 +139,7 @@ def tokens_file(index: Path) -> Path:
 
 def read_header(index: Path) -> Header:
     """The facts about a shard."""
-    with index.open(encoding="utf-8") as lines:
-        facts = json.loads(lines.readline())
+    facts = json.loads(first_line(index))
     if facts["format"] != FORMAT:
         raise CorpusMismatch(f"{index.name} has format {facts['format']}; this program reads format {FORMAT}.")
     return Header(**facts)

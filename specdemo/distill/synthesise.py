@@ -50,7 +50,7 @@ class Synthesis:
     ) -> None:
         self.settings, self._tokenizer, self._plan = settings, tokenizer, plan
         header = Header(name, vocabulary_digest(tokenizer), model.config.get_text_config().vocab_size, settings.seed)
-        self._writer = CorpusWriter(settings.folder, header, f"part{settings.part}")
+        self._writer = CorpusWriter(settings.folder, header)
         self._decoder = BatchDecoder(
             model,
             settings.rows,
@@ -71,17 +71,14 @@ class Synthesis:
     def run(self) -> Iterator[int]:
         """Work until the part has its share of tokens, or the plan ends and every row begun is written."""
         queue: deque[Job] = deque()
-        try:
-            while self.tokens * self.settings.parts < self.settings.tokens:
-                self._fill(queue)
-                answers = self._decoder.step()
-                if not answers and not self._decoder.live:
-                    return
-                for answer in answers:
-                    self._hear(answer)
-                yield self.tokens
-        finally:
-            self._writer.close()
+        while self.tokens * self.settings.parts < self.settings.tokens:
+            self._fill(queue)
+            answers = self._decoder.step()
+            if not answers and not self._decoder.live:
+                return
+            for answer in answers:
+                self._hear(answer)
+            yield self.tokens
 
     def _fill(self, queue: deque[Job]) -> None:
         """Give every free row of the batch a job, while there are any."""

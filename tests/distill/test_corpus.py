@@ -25,7 +25,6 @@ def write(folder, some: list[Row], **kwargs) -> None:
     writer = CorpusWriter(folder, HEADER, **kwargs)
     for row in some:
         writer.append(row)
-    writer.close()
 
 
 @pytest.mark.parametrize("vocab_size", [300, 65536])
@@ -33,7 +32,6 @@ def test_rows_come_back_as_they_were_written(tmp_path, vocab_size):
     writer = CorpusWriter(tmp_path, Header("tiny", "abc", vocab_size, 0))
     for row in rows(20):
         writer.append(row)
-    writer.close()
     assert list(map(plain, read_rows(tmp_path))) == list(map(plain, rows(20)))
     size = sum(path.stat().st_size for path in tmp_path.glob("*.tokens"))
     assert size == sum(len(r.prompt) + len(r.answer) for r in rows(20)) * (2 if vocab_size < 65536 else 4)
@@ -73,10 +71,11 @@ def test_a_run_killed_while_opening_a_shard_leaves_nothing_in_the_way(tmp_path, 
     assert list(map(plain, read_rows(tmp_path))) == list(map(plain, rows(4)))
 
 
-def test_parts_written_side_by_side_are_one_corpus(tmp_path):
-    write(tmp_path, rows(4), part="part0")
-    write(tmp_path, rows(4, 90), part="part1")
-    assert {row.seed for row in read_rows(tmp_path)} == {0, 1, 2, 3, 90, 91, 92, 93}
+def test_writers_side_by_side_make_one_corpus_in_the_order_of_their_appends(tmp_path):
+    writers = [CorpusWriter(tmp_path, HEADER, shard_bytes=150) for _ in range(2)]
+    for i, row in enumerate(rows(20)):
+        writers[i % 2].append(row)
+    assert list(map(plain, read_rows(tmp_path))) == list(map(plain, rows(20)))
 
 
 def test_rows_of_another_vocabulary_are_refused(tmp_path):

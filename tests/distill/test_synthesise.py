@@ -141,7 +141,7 @@ def test_the_command_goes_on_after_it_was_killed(target, tmp_path):
     command = [sys.executable, "-m", "specdemo.distill.main", "synthesise", "--target", str(tmp_path / "model")]
     command += ["--corpus", str(tmp_path / "c"), "--rows", "4", "--longest-answer", "8", "--longest-prompt", "300"]
     run = subprocess.Popen([*command, "--threads", "1"], stderr=subprocess.DEVNULL)
-    index, deadline = tmp_path / "c" / "part0-0000.jsonl", time.monotonic() + 240
+    index, deadline = tmp_path / "c" / "rows-0000.jsonl", time.monotonic() + 240
     while not (index.exists() and index.read_bytes().count(b"\n") > 12) and time.monotonic() < deadline:
         time.sleep(0.05)
     os.kill(run.pid, signal.SIGKILL)
