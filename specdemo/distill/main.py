@@ -49,7 +49,7 @@ def synthesise(args: argparse.Namespace) -> int:
 
     from specdemo.distill.plan import OwnPrompts, PatternPlan
     from specdemo.distill.synthesise import Settings, Synthesis
-    from specdemo.distill.target import load_target
+    from specdemo.distill.target import load_target, pack_products
 
     part, parts = (int(number) for number in args.part.split("/"))
     settings = Settings(
@@ -64,6 +64,7 @@ def synthesise(args: argparse.Namespace) -> int:
     )
     plan = OwnPrompts(args.prompts) if args.prompts else PatternPlan(args.seed)
     model, tokenizer, name = load_target(args.target, args.dtype, args.threads)
+    pack_products(model)
     work = Synthesis(model, tokenizer, name, plan, settings)
     quiet = 0.5 if sys.stderr.isatty() else 30
     with tqdm(total=args.tokens // parts, initial=work.tokens, unit="tok", unit_scale=True, mininterval=quiet) as bar:
