@@ -35,7 +35,7 @@ class Settings:
     tokens: int
     seed: int = 0
     rows: int = 64
-    ahead: int = 256
+    ahead: int = 128
     longest_prompt: int = 1024
     longest_answer: int = 256
     part: int = 0
@@ -66,7 +66,7 @@ class Synthesis:
         self._next = settings.part
         self._invented: deque[Job] = deque()
         self._planned_all = False
-        self._upwards = True
+        self._downwards = False
 
     def run(self) -> Iterator[int]:
         """Work until the part has its share of tokens, or the plan ends and every row begun is written."""
@@ -104,7 +104,8 @@ class Synthesis:
     def _jobs_ahead(self) -> list[Job]:
         """The next rows, and prompts invented since, sorted by length: neighbours in the batch are alike long.
 
-        Upwards and downwards in turn, so that the length does not jump between one lot and the next.
+        Downwards and upwards in turn, so that the length does not jump between one lot and the next; downwards first,
+        since a run that was killed half way through a lot has left its long prompts over.
         """
         jobs = list(self._invented)
         self._invented.clear()
@@ -117,8 +118,8 @@ class Synthesis:
                 self._planned_all = True
             elif (job := self._job(planned)) is not None:
                 jobs.append(job)
-        self._upwards = not self._upwards
-        return sorted(jobs, key=lambda job: len(job.ids), reverse=self._upwards)
+        self._downwards = not self._downwards
+        return sorted(jobs, key=lambda job: len(job.ids), reverse=self._downwards)
 
     def _job(self, planned: Planned) -> Job | None:
         """The work for a row, or for the prompt that the target is to invent; None if it was done or does not fit."""
