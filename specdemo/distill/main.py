@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     make.add_argument("--tokens", type=int, default=4_000_000, help="answer tokens wanted in all (%(default)s)")
     make.add_argument("--prompts", type=Path, help='own prompts, JSONL: {"prompt": "..."} or {"messages": [...]}')
     make.add_argument("--rows", type=int, default=64, help="rows in the batch (%(default)s)")
-    make.add_argument("--longest-prompt", type=int, default=1024, metavar="TOKENS", help="(%(default)s)")
+    make.add_argument("--longest-prompt", type=int, default=768, metavar="TOKENS", help="(%(default)s)")
     make.add_argument("--longest-answer", type=int, default=256, metavar="TOKENS", help="(%(default)s)")
     make.add_argument("--seed", type=int, default=0)
     make.add_argument("--part", default="0/1", help="K/N: this process makes part K (from 0) of N of the same corpus")

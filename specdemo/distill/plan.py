@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from string import ascii_uppercase
 from typing import Protocol
 
 from specdemo.distill.patterns import load_kinds, load_words
@@ -21,7 +22,7 @@ from specdemo.distill.sources import Sources
 TEMPERATURES = (0.0, 0.0, 0.0, 0.3, 0.7, 0.7, 1.0, 1.0)
 INVENTED, TURNS = "invented", "turns"
 INVENTED_WEIGHT = 12
-SYSTEM_SHARE, LOWER_SHARE, ENDING_SHARE = 0.06, 0.05, 0.33
+SYSTEM_SHARE, LOWER_SHARE, ENDING_SHARE, GREETING_SHARE = 0.06, 0.05, 0.33, 0.12
 CONVERSATIONS = 256  # finished ones held, to go on from
 
 Message = dict[str, str]
@@ -81,7 +82,7 @@ class PatternPlan:
         self._sources.remember(kind, answer)
 
     def _from_pattern(self, kind: str, rng: random.Random) -> list[Message]:
-        """A pattern with its slots filled; sometimes with a wish at its end, a system prompt, or typed in haste."""
+        """A pattern with its slots filled; at times with a greeting, a wish, a system prompt, or typed in haste."""
         pattern = rng.choice(self._kinds[kind].patterns)
         texts, same = [pattern] if isinstance(pattern, str) else pattern, {}
         texts = [self._sources.filler.fill(text, rng, same) for text in texts]
@@ -89,6 +90,8 @@ class PatternPlan:
         if endings and rng.random() < ENDING_SHARE:
             ending = self._sources.filler.fill(rng.choice(endings), rng, same)
             texts[-1] += "\n\n" + ending.strip() if "\n" in texts[-1] else ending
+        if len(texts) == 1 and texts[0][:1] in ascii_uppercase and rng.random() < GREETING_SHARE:
+            texts[0] = self._sources.filler.fill("<greeting> ", rng) + texts[0]
         if "\n" not in texts[-1] and rng.random() < LOWER_SHARE:
             texts[-1] = texts[-1].lower().rstrip("?.")
         messages = [message(("user", "assistant")[i % 2], text) for i, text in enumerate(texts)]

@@ -36,7 +36,7 @@ class Settings:
     seed: int = 0
     rows: int = 64
     ahead: int = 128
-    longest_prompt: int = 1024
+    longest_prompt: int = 768
     longest_answer: int = 256
     part: int = 0
     parts: int = 1

@@ -28,7 +28,12 @@ def load_target(
 
 
 def pack_products(model: PreTrainedModel) -> None:
-    """Lay the weights of the model's products out for oneDNN, where it multiplies them faster. For inference only."""
+    """Lay the weights of the model's products out for oneDNN, where it multiplies them faster.
+
+    The model can then only run: its plain matrices are given up, but for the head's, which embeddings may share.
+    """
     for module in model.modules():
         if type(module) is nn.Linear and packs(module.weight.device, module.weight.dtype):
             module.forward = Packed(module.weight, module.bias)
+            if module is not model.get_output_embeddings():
+                module.weight = nn.Parameter(torch.empty(0), requires_grad=False)
