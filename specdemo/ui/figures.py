@@ -26,7 +26,7 @@ def rate(value: float) -> str:
 
 def share(value: float) -> str:
     """A part of a whole, in percent without the sign."""
-    return f"{100 * value:.0f}"
+    return "< 1" if 0 < value < 0.005 else f"{100 * value:.0f}"
 
 
 def gap(value: float) -> str:

@@ -75,7 +75,7 @@ class Page:
                     show_label=False,
                     container=False,
                     lines=1,
-                    max_lines=6,
+                    max_lines=3,
                     label=say(DEFAULT, "prompt"),
                     placeholder=say(DEFAULT, "prompt.placeholder"),
                     elem_classes=["sd-box"],
@@ -158,6 +158,8 @@ class Page:
             if values != sent or now - at >= HEARTBEAT_SECONDS:
                 sent, at = values, now
                 yield values
+        # Gradio closes a run by sending its last values in full: the panes' are long, and are on the page already.
+        yield gr.skip(), gr.skip(), *sent[2:]
 
     def _order(self, prompt: str, values: dict[str, Any]) -> Order | Refused:
         if not prompt.strip():

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import json
 
-from specdemo.decoding.steps import Origin, Stop, Token, Verdict
+from specdemo.decoding.steps import Origin, Stop, Token, Verdict, Why
 from specdemo.race import Lane
 from specdemo.ui.parts import Part
 from specdemo.ui.worker import Wrote
 
 MARKS = {Origin.TARGET: "n", Origin.ACCEPTED: "a", Origin.CORRECTED: "c", Origin.BONUS: "b", Origin.UNKNOWN: "u"}
+EXPECTED = (Why.PLAIN, Why.POLICY)  # why a step drafted so much; the others are told
 
 
 def pane(lane: Lane) -> Part:
@@ -33,8 +34,9 @@ class PaneStream:
         line: dict[str, object] = {
             "t": _rounded(seconds),
             "k": [_token(token, text) for token, text in zip(step.tokens, wrote.texts, strict=True)],
-            "w": step.why,
         }
+        if step.why not in EXPECTED:
+            line["w"] = step.why
         if step.drafted:
             line["n"] = len(step.drafted)
         if step.gamma:
@@ -66,7 +68,10 @@ def _token(token: Token, text: str) -> list[object]:
 
 
 def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, 4)
+    """Four decimals; whole numbers without any, which is most of a greedy lane."""
+    if value is None:
+        return None
+    return int(value) if value == int(value) else round(value, 4)
 
 
 def _line(entry: dict[str, object]) -> str:

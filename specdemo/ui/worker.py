@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import queue
 import threading
+import time
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -98,16 +99,15 @@ class Worker:
         return self
 
     def drain(self, seconds: float) -> list[Event]:
-        """Everything that happened, after waiting at most so long for the first of it."""
-        try:
-            events = [self._events.get(timeout=seconds)]
-        except queue.Empty:
-            return []
-        while True:
+        """Everything that happens within so many seconds; sooner only when the last event has come."""
+        events: list[Event] = []
+        until = time.monotonic() + seconds
+        while not (events and isinstance(events[-1], Ended | Refused)):
             try:
-                events.append(self._events.get_nowait())
+                events.append(self._events.get(timeout=max(0.0, until - time.monotonic())))
             except queue.Empty:
-                return events
+                break
+        return events
 
     def _work(self) -> None:
         if not self.desk.take(self.stop, self._wait):

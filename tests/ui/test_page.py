@@ -73,8 +73,9 @@ def test_closing_the_generator_stops_the_model(page: Page, script: Synthetic) ->
 def test_the_next_run_works_after_one_was_closed(page: Page, script: Synthetic) -> None:
     test_closing_the_generator_stops_the_model(page, script)
     script.hold_at = None
-    *_, last = page.race(VISITOR, "Tell me", *values(page))
+    *_, last, closing = page.race(VISITOR, "Tell me", *values(page))
     assert '"state":"done"' in last[2] and last[0].count("\n") > 20
+    assert closing[2:] == last[2:] and not isinstance(closing[0], str), "the panes are not sent twice"
 
 
 def test_halt_waits_for_nobody_who_does_not_run(page: Page) -> None:

@@ -47,7 +47,7 @@ def test_no_markup_and_no_translation_marker_is_sent(text: str) -> None:
 def test_unknown_probabilities_and_times_are_left_out() -> None:
     stream = PaneStream(Lane.BASELINE, 1)
     stream.add(Wrote(Lane.BASELINE, Step(tokens=(Token(7, Origin.UNKNOWN),), stop=Stop.EOS), ("x",), ()), None)
-    assert json.loads(stream.value.split("\n")[1]) == {"t": None, "k": [[7, "x", "u"]], "w": "plain", "e": 1}
+    assert json.loads(stream.value.split("\n")[1]) == {"t": None, "k": [[7, "x", "u"]], "e": 1}
 
 
 def test_a_race_of_512_tokens_a_lane_costs_little() -> None:

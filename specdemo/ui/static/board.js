@@ -88,7 +88,7 @@ sd.parts.board = (element, { props, watch }) => {
     sd.emit("board", board);
   });
   sd.on("language", draw);
-  watch("value", take);
+  watch("value", () => sd.frame(take));
   draw();
   buttons(false);
   take();

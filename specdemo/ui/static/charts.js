@@ -61,7 +61,8 @@ sd.parts.charts = (element) => {
   /* The lane that ends first is named left of its line, where the plane is empty; the other right of its own. */
   function named(points, x, y, text, className, first) {
     const [t, n] = points[Math.floor(points.length * (first ? 0.8 : 0.55))];
-    return first ? label(x(t) - 8, y(n) + 2, text, className, "end") : label(x(t) + 10, y(n) + 12, text, className);
+    const left = first && x(t) > 110;
+    return left ? label(x(t) - 8, y(n) + 2, text, className, "end") : label(x(t) + 10, y(n) + 12, text, className);
   }
 
   function lane(points, x, y, className) {
@@ -146,8 +147,11 @@ sd.parts.charts = (element) => {
   }
 
   sd.on("lane-began", ({ lane }) => { lanes[lane] = []; });
-  sd.on("lane-wrote", ({ lane, points }) => { lanes[lane] = points; });
-  sd.on("board", (value) => { board = value; draw(); });
+  sd.on("lane-wrote", ({ lane, points }) => {
+    lanes[lane] = points;
+    if (!board.running) sd.frame(draw); // the last tokens may come after the last figures
+  });
+  sd.on("board", (value) => { board = value; sd.frame(draw); });
   sd.on("language", draw);
   new ResizeObserver(draw).observe(element);
   draw();

@@ -22,7 +22,7 @@ sd.parts.pane = (element, { props, watch }) => {
 
   function step(entry) {
     const refused = (entry.d ?? []).map(([id, piece, verdict, q, p]) => ({ id, text: piece, judged: VERDICTS[verdict], q, p }));
-    const made = { number: steps.length + 1, refused, drafted: entry.n ?? 0, gamma: entry.g ?? 0, why: entry.w };
+    const made = { number: steps.length + 1, refused, drafted: entry.n ?? 0, gamma: entry.g ?? 0, why: entry.w ?? (entry.g ? "policy" : "plain") };
     steps.push(made);
     entry.k.forEach(([id, piece, mark, p = null, q = null, raw = null], index) => {
       token({ id, text: piece, origin: MARKS[mark], mark, p, q, raw, step: made, first: index === 0,
@@ -90,7 +90,6 @@ sd.parts.pane = (element, { props, watch }) => {
     if (end <= read) return;
     for (const written of value.slice(read, end).split("\n")) if (written) step(JSON.parse(written));
     read = end;
-    if (follow) text.scrollTop = text.scrollHeight;
     sd.emit("lane-wrote", { lane, points, tokens: written });
   }
 
@@ -118,11 +117,12 @@ sd.parts.pane = (element, { props, watch }) => {
     else return;
     event.preventDefault();
   });
-  new ResizeObserver(() => { if (follow) text.scrollTop = text.scrollHeight; }).observe(text);
+  new ResizeObserver(() => scroll()).observe(text);
   text.addEventListener("scroll", () => { follow = text.scrollTop + text.clientHeight >= text.scrollHeight - 32; });
 
   head(pane, lane);
-  watch("value", feed);
+  const scroll = () => { if (follow) text.scrollTop = text.scrollHeight; };
+  watch("value", () => sd.frame(feed, scroll));
   feed();
 
   /* The figures over the text come with the scoreboard's value. */

@@ -4,6 +4,7 @@ window.sd = (() => {
   const TEXT = window.SD_TEXT;
   const parts = {}; // name -> (element, kit): what a gr.HTML subclass runs once it stands on the page
   const listeners = {};
+  const drawing = new Map(); // what writes in the next frame -> what measures after it
 
   function choose(wanted) {
     const tag = (wanted || "").toLowerCase();
@@ -58,6 +59,20 @@ window.sd = (() => {
     /* "**bold:** rest", with nothing in it taken for markup. */
     rich(node, text) {
       node.replaceChildren(...text.split("**").map((piece, i) => (i % 2 ? kit.make("b", "", piece) : piece)));
+    },
+    /* Once a frame: first everything that writes, then everything that has to measure. A slow machine skips frames
+       instead of falling behind, since what is drawn is always the whole of what has come. */
+    frame(write, measure = () => {}) {
+      drawing.set(write, measure);
+      if (drawing.size > 1) return;
+      const draw = () => {
+        const due = [...drawing];
+        drawing.clear();
+        for (const [first] of due) first();
+        for (const [, then] of due) then();
+      };
+      if (document.hidden) setTimeout(draw, 250); // no frames are drawn then
+      else requestAnimationFrame(draw);
     },
     sentence: ([key, params]) => kit.say(key, params),
     mount(name, element, props, watch, trigger) {
