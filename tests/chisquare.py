@@ -70,8 +70,8 @@ def power(counts: np.ndarray, probabilities: np.ndarray) -> float:
     """How surely a test of this size catches what made these counts, which are no draws from the probabilities.
 
     Under the fault the statistic is non-central chi-square. Its non-centrality is estimated from the counts (statistic
-    less freedom is unbiased) and taken 4 standard deviations lower, so the answer is a safe lower bound. 1 where a count
-    lies in a cell of probability 0 so often that a run without one is rarer than one in a million.
+    less freedom is unbiased) and taken 4 standard deviations lower: a safe lower bound. 1 where counts lie in cells of
+    probability 0 so often that a run without one is rarer than one in a million.
     """
     impossible = np.asarray(counts)[np.asarray(probabilities) == 0].sum()
     if impossible:

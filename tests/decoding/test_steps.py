@@ -116,10 +116,8 @@ def test_a_verdict_follows_from_the_draw_that_it_shows(trace: Trace) -> None:
         return
     for step in trace.steps:
         for d in step.drafted:
-            if trace.rule is Rule.SHARED_NOISE:
-                passed = d.draw == d.id
-            else:
-                passed = d.draw * d.q < d.p * (1 + 1e-6)
+            shared = trace.rule is Rule.SHARED_NOISE
+            passed = d.draw == d.id if shared else d.draw * d.q < d.p * (1 + 1e-6)
             assert d.verdict is Verdict.UNREACHED or passed == (d.verdict is Verdict.ACCEPTED)
 
 
@@ -152,6 +150,7 @@ def test_under_shared_noise_and_greedy_the_baseline_writes_the_same(trace: Trace
 
 def test_the_prompts_forward_is_a_step_that_drafted_nothing() -> None:
     drafter = ModelDrafter(ChainRunner(DRAFT))
-    first = next(speculative(ChainRunner(CHAIN), drafter, (1, 2), SamplingParams(), Rule.BLOCK, 4, Ending(Limits(9, 99), 2)))
+    ending = Ending(Limits(9, 99), 2)
+    first = next(speculative(ChainRunner(CHAIN), drafter, (1, 2), SamplingParams(), Rule.BLOCK, 4, ending))
     assert (first.why, first.drafted, first.kv_length) == (Why.PREFILL, (), 2)
     assert len(first.tokens) == 1 and first.draft_seconds > 0, "the draft's prefill is on the speculative lane's clock"

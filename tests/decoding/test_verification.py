@@ -11,7 +11,7 @@ import torch
 from specdemo.decoding.sampling import SamplingParams
 from specdemo.decoding.steps import Rule
 from tests.chisquare import assert_follows
-from tests.rounds import JUDGES, Round, one_hot_levels, run
+from tests.rounds import JUDGES, Judge, Round, one_hot_levels, run
 from tests.tables import Tables, joint, processed, reference, tables
 from tests.threads import one_thread  # noqa: F401
 
@@ -199,7 +199,8 @@ def test_a_sequence_is_judged_alike_alone_and_in_a_batch(rule: Rule) -> None:
     p = torch.stack([level[torch.randint(len(level), (b,), generator=g)] for level in processed(target, PLAIN)], 1)
     q = torch.stack([level[torch.randint(len(level), (b,), generator=g)] for level in processed(draft, PLAIN)[:3]], 1)
     drafted = torch.randint(target.vocab_size, (b, 3), generator=g)
-    whole = Round(p, q, drafted, torch.rand(b, 3), torch.rand(b, 4, target.vocab_size), torch.rand(b, target.vocab_size))
+    vocab = target.vocab_size
+    whole = Round(p, q, drafted, torch.rand(b, 3), torch.rand(b, 4, vocab), torch.rand(b, vocab))
     judged = JUDGES[rule](whole)
     for i in range(b):
         alone = JUDGES[rule](Round(*(x[i : i + 1] for x in vars(whole).values())))
@@ -211,7 +212,7 @@ def test_draws_are_what_a_draft_was_judged_with() -> None:
     target, draft = pair_of_tables(2)
     seen: list[tuple[Round, object]] = []
 
-    def spy(rule: Rule):  # noqa: ANN202
+    def spy(rule: Rule) -> Judge:
         def judge(r: Round) -> object:
             seen.append((r, JUDGES[rule](r)))
             return seen[-1][1]
