@@ -56,8 +56,8 @@ class Sources:
         return self.filler.fill("<made_passage>", rng)
 
     def long_passage(self, rng: random.Random) -> str:
-        """Two or three passages after one another."""
-        return "\n\n".join(self.passage(rng) for _ in range(rng.randint(2, 3)))
+        """Two to four passages after one another."""
+        return "\n\n".join(self.passage(rng) for _ in range(rng.randint(2, 4)))
 
     def code(self, rng: random.Random) -> str:
         """A piece of code, of no more than a screen."""
