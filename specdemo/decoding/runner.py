@@ -25,12 +25,14 @@ class Runner(Protocol):
     """A causal language model over one sequence, with a preallocated KV cache.
 
     vocab_size: width of the logits. max_length: tokens that the context may hold, at most. length: tokens held now.
+    notice: why this is not the fastest forward, in a sentence; "" where it is.
     """
 
     vocab_size: int
     max_length: int
     length: int
     device: torch.device
+    notice: str
 
     def begin(self, capacity: int) -> None:
         """Empty the cache and make room for `capacity` tokens; allocates only when the room does not suffice."""
@@ -40,9 +42,6 @@ class Runner(Protocol):
 
     def rewind(self, length: int) -> None:
         """Forget all but the first `length` tokens. O(1): nothing is copied."""
-
-    def twin(self) -> Runner:
-        """Another runner over the same weights with a cache of its own: two lanes, one model in memory."""
 
 
 PREFILL_CHUNK = 512

@@ -6,6 +6,7 @@ A head that does not fit its target is refused with the mismatch named, before a
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,31 @@ from transformers import AutoConfig, PreTrainedConfig
 from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 
 from specdemo.drafters.head import HeadConfig, HeadDrafter, HeadLayer, HeadWeights
+from specdemo.models import hub
 from specdemo.models.errors import ModelUnavailable, PairRefused
+from specdemo.models.progress import Progress, silent
 
 _LAYER_TYPES = ("llama", "qwen3")  # what the speculators package itself builds
+
+
+@dataclass(frozen=True, slots=True)
+class HeadSource:
+    """A head that is known but not loaded. repository: set when its weights must still be fetched from the hub."""
+
+    title: str
+    folder: Path
+    repository: str | None = None
+
+
+def find_head(name: str, progress: Progress = silent) -> HeadSource | None:
+    """The head in a folder or hub repository; None where it holds something else, or cannot be looked into."""
+    path = Path(name).expanduser()
+    if path.is_dir():
+        return HeadSource(path.resolve().name, path) if is_head(path) else None
+    if path.exists() or path.is_absolute() or name.startswith((".", "~")) or "/" not in name:
+        return None
+    folder = hub.download(name, ["config.json"], progress, f"Looking up {name}")
+    return HeadSource(name, folder, name) if is_head(folder) else None
 
 
 def is_head(folder: Path) -> bool:
@@ -31,11 +54,17 @@ def is_head(folder: Path) -> bool:
     return config.get("speculators_model_type") == "eagle3" or "draft_vocab_size" in config
 
 
-def load_head(folder: Path, target: PreTrainedConfig, embed: Tensor, vocab_size: int) -> HeadDrafter:
-    """The head in a folder, for a target with this text configuration and input embedding [vocab, width].
+def load_head(
+    source: HeadSource, target: PreTrainedConfig, embed: Tensor, vocab_size: int, progress: Progress = silent
+) -> HeadDrafter:
+    """The head, for a target with this text configuration and input embedding [vocab, width].
 
     vocab_size: width of the target's logits as the lanes use them. Weights take the embedding's dtype and device.
+    Raises ModelUnavailable, or PairRefused with the mismatch.
     """
+    folder = source.folder
+    if source.repository:
+        hub.download(source.repository, ["*.json", "*.safetensors"], progress, f"Downloading {source.title}")
     config = _read_config(folder)
     layer = _layer_config(config)
     tensors = _read_tensors(folder)

@@ -51,16 +51,15 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class LoadedModel:
-    """A model on its device. precision: what was really loaded, in words."""
+    """A model on its device. precision: what was really loaded, in words.
+
+    parameters: tied ones once, and those packed into 4 bits as what they stand for.
+    """
 
     source: Source
     model: PreTrainedModel
     precision: str
-
-    @property
-    def parameters(self) -> int:
-        """Parameters, tied ones once, and those packed into 4 bits as what they stand for."""
-        return self.model.num_parameters()
+    parameters: int
 
 
 def find_model(name: str, progress: Progress = silent) -> Source:
@@ -107,7 +106,7 @@ def load_model(
     except (OSError, ValueError, KeyError, RuntimeError, ImportError, SafetensorError) as error:
         raise ModelUnavailable(_loading_sentence(source, device, error)) from error
     _refuse_incomplete(source, model, found["missing_keys"], device)
-    return LoadedModel(source, model.eval(), loaded_precision(model, precision))
+    return LoadedModel(source, model.eval(), loaded_precision(model, precision), model.num_parameters())
 
 
 def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:

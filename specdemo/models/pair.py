@@ -8,11 +8,13 @@ import torch
 from transformers import PreTrainedTokenizerBase
 
 from specdemo.decoding.drafter import Drafter
+from specdemo.decoding.promise import Probe, probe
 from specdemo.decoding.runner import Runner
 from specdemo.drafters.model import ModelDrafter
 from specdemo.drafters.ngram import NgramDrafter
 from specdemo.models.errors import PairRefused
 from specdemo.models.general_runner import RunnerRefused
+from specdemo.models.head_files import HeadSource, find_head, load_head
 from specdemo.models.loading import EMBEDDED, LoadedModel, Source, find_model, load_model, resolve_device
 from specdemo.models.pairing import shared_vocabulary
 from specdemo.models.precision import Precision, parse_precision
@@ -26,6 +28,7 @@ NGRAM = "ngram"
 class PairSpec:
     """What is asked for. target, drafter: "embedded", a folder or a hub id; the drafter may also be "ngram".
 
+    A drafter's folder or repository may hold a causal LM or an EAGLE-3 head.
     draft_precision: None takes the target's. device: as torch names it; None takes CUDA when there is one.
     double_quantisation: int4 also quantises its scales.
     """
@@ -42,7 +45,8 @@ class PairSpec:
 class Pair:
     """Two runners over the target's weights, one a lane, and the drafter of the speculative lane.
 
-    context: tokens that prompt and output may take together. facts: what was really loaded, to print.
+    context: tokens that prompt and output may take together. probe: what may be promised of the two lanes' texts.
+    facts: what was really loaded, to print.
     """
 
     spec: PairSpec
@@ -52,6 +56,7 @@ class Pair:
     drafter: Drafter
     eos_ids: frozenset[int]
     context: int
+    probe: Probe
     facts: dict[str, str]
 
     @property
@@ -68,50 +73,88 @@ class Pair:
 
 
 @dataclass(frozen=True, slots=True)
-class _Draft:
-    """A draft model that fits its target. vocabulary: the width the two share."""
+class _ModelDraft:
+    """A causal LM that fits its target. vocabulary: the width the two share."""
 
     source: Source
     vocabulary: int
     precision: Precision
 
 
-def load_pair(spec: PairSpec, progress: Progress = silent) -> Pair:
-    """Check the pair, then load it. Raises ModelUnavailable or PairRefused, each with a sentence for a person."""
+_Draft = _ModelDraft | HeadSource | None  # None: n-gram lookup
+
+
+def load_pair(spec: PairSpec, progress: Progress = silent, keep_model: bool = False) -> Pair:
+    """Check the pair, then load it. Raises ModelUnavailable or PairRefused, each with a sentence for a person.
+
+    keep_model: the transformers model stays able to run by itself, beside the packed weights of the lean forward.
+    """
     device = resolve_device(spec.device)
     precision = parse_precision(spec.target_precision)
     target = find_model(spec.target, progress)
     draft = _find_draft(spec, target, progress)  # refused before any weights are read
     loaded = load_model(target, precision, device, progress, spec.double_quantisation)
-    return _with_drafter(spec, loaded, draft, None, progress)
+    return _with_drafter(spec, loaded, draft, None, progress, keep_model)
 
 
-def _find_draft(spec: PairSpec, target: Source, progress: Progress) -> _Draft | None:
-    """The model that is to draft, checked against the target; None for n-gram lookup."""
+def _find_draft(spec: PairSpec, target: Source, progress: Progress) -> _Draft:
+    """What is to draft, checked against the target as far as its files say before any weights are read."""
     precision = parse_precision(spec.draft_precision or spec.target_precision)
     if spec.drafter == NGRAM:
         return None
+    head = find_head(spec.drafter, progress)
+    if head is not None:
+        if spec.draft_precision not in (None, spec.target_precision):
+            raise PairRefused("A head runs in its target's precision: leave the draft's precision as the target's.")
+        return head
     source = find_model(spec.drafter, progress)
-    return _Draft(source, shared_vocabulary(target, source), precision)
+    return _ModelDraft(source, shared_vocabulary(target, source), precision)
 
 
 def _with_drafter(
-    spec: PairSpec, loaded: LoadedModel, draft: _Draft | None, before: Pair | None, progress: Progress
+    spec: PairSpec,
+    loaded: LoadedModel,
+    draft: _Draft,
+    before: Pair | None,
+    progress: Progress,
+    keep_model: bool = True,
 ) -> Pair:
     """Attach a drafter; the runners of the pair before are kept when they have the same vocabulary."""
-    device = loaded.model.device
-    vocabulary = draft.vocabulary if draft else _vocabulary(loaded.source)
-    model = load_model(draft.source, draft.precision, device, progress, spec.double_quantisation) if draft else None
+    vocabulary = draft.vocabulary if isinstance(draft, _ModelDraft) else _vocabulary(loaded.source)
     try:
+        drafter, facts = _make_drafter(spec, loaded, draft, vocabulary, progress)
         if before is not None and before.target.vocab_size == vocabulary:
-            target, twin = before.target, before.target_twin
+            target, twin, measured = before.target, before.target_twin, before.probe
         else:
-            target, twin = make_runner(loaded.model, vocabulary), make_runner(loaded.model, vocabulary)
-        drafter = ModelDrafter(make_runner(model.model, vocabulary)) if model else NgramDrafter(device)
+            progress(None, "Comparing the bits of one row and of many")
+            target, twin = (make_runner(loaded.model, vocabulary, consume=not keep_model) for _ in range(2))
+            measured = probe(target)
     except RunnerRefused as error:
         raise PairRefused(str(error)) from error
     context = min(target.max_length, drafter.max_length)
-    return Pair(spec, loaded, target, twin, drafter, eos_ids(loaded), context, _facts(loaded, model, target, context))
+    facts = _facts(loaded, target) | facts | {"promise": str(measured), "context": f"{context:,}"}
+    return Pair(spec, loaded, target, twin, drafter, eos_ids(loaded), context, measured, facts)
+
+
+def _make_drafter(
+    spec: PairSpec, loaded: LoadedModel, draft: _Draft, vocabulary: int, progress: Progress
+) -> tuple[Drafter, dict[str, str]]:
+    """The drafter, loaded, and what to say of it."""
+    device = loaded.model.device
+    if draft is None:
+        return NgramDrafter(device), {"drafter": "n-gram lookup"}
+    if isinstance(draft, HeadSource):
+        embedding = loaded.model.get_input_embeddings().weight.detach()
+        config = loaded.model.config.get_text_config(decoder=True)
+        head = load_head(draft, config, embedding, vocabulary, progress)
+        return head, {"drafter": f"{draft.title} (EAGLE-3 head)", "draft precision": loaded.precision}
+    model = load_model(draft.source, draft.precision, device, progress, spec.double_quantisation)
+    return ModelDrafter(make_runner(model.model, vocabulary, consume=True)), {
+        "drafter": draft.source.title,
+        "draft weights": draft.source.origin,
+        "draft precision": model.precision,
+        "draft parameters": f"{model.parameters:,}",
+    }
 
 
 def eos_ids(loaded: LoadedModel) -> frozenset[int]:
@@ -129,22 +172,16 @@ def _vocabulary(source: Source) -> int:
     return source.config.get_text_config(decoder=True).vocab_size
 
 
-def _facts(loaded: LoadedModel, draft: LoadedModel | None, target: Runner, context: int) -> dict[str, str]:
+def _facts(loaded: LoadedModel, target: Runner) -> dict[str, str]:
     full = _vocabulary(loaded.source)
-    facts = {
+    cut = "" if target.vocab_size == full else f", cut from {full:,} to what the draft shares"
+    return {
         "target": loaded.source.title,
         "target weights": loaded.source.origin,
         "target precision": loaded.precision,
         "target parameters": f"{loaded.parameters:,}",
-        "drafter": draft.source.title if draft else "n-gram lookup",
+        "forward": target.notice or "lean",
+        "vocabulary": f"{target.vocab_size:,}{cut}",
+        "device": str(target.device),
+        "threads": str(torch.get_num_threads()),
     }
-    if draft:
-        facts["draft weights"] = draft.source.origin
-        facts["draft precision"] = draft.precision
-        facts["draft parameters"] = f"{draft.parameters:,}"
-    cut = "" if target.vocab_size == full else f", cut from {full:,} to what the draft shares"
-    facts["vocabulary"] = f"{target.vocab_size:,}{cut}"
-    facts["context"] = f"{context:,}"
-    facts["device"] = str(target.device)
-    facts["threads"] = str(torch.get_num_threads())
-    return facts

@@ -21,7 +21,7 @@ from specdemo.distill.export import Card, export_head
 from specdemo.distill.head_model import HeadShape, TrainableHead, new_head
 from specdemo.distill.hidden import HiddenCache
 from specdemo.distill.train import Recipe, Trainer, draft_vocabulary
-from specdemo.models.head_files import load_head
+from specdemo.models.head_files import find_head, load_head
 from specdemo.models.runners import make_runner
 from tests.drafters import speculators_heads as made
 from tests.tiny import tiny_llama
@@ -48,7 +48,6 @@ def corpus(target: LlamaForCausalLM, tmp_path_factory: pytest.TempPathFactory) -
         ending = Ending(Limits(24, 400), len(prompt))
         steps = autoregressive(runner, prompt, SamplingParams(temperature=0.7, seed=seed), ending)
         writer.append(Row(seed, "noise", 0.7, prompt, [t.id for s in steps for t in s.tokens]))
-    writer.close()
     return folder
 
 
@@ -131,7 +130,7 @@ def test_an_exported_head_drafts_as_it_was_trained(target: LlamaForCausalLM, cor
     folder = tmp_path / "head"
     size = export_head(folder, run.head.state_dict(), run.draft_ids, target, LAYERS, card)
     assert size == (folder / "model.safetensors").stat().st_size
-    drafter = load_head(folder, target.config, target.get_input_embeddings().weight.detach(), 64)
+    drafter = load_head(find_head(str(folder)), target.config, target.get_input_embeddings().weight.detach(), 64)
     steps = list(
         speculative(make_runner(target), drafter, [3, 1, 4, 1, 5], SamplingParams(temperature=0.7, seed=1),
                     Rule.REJECTION, 3, Ending(Limits(200, 400), 5))

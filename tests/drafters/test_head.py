@@ -19,7 +19,7 @@ from specdemo.decoding.speculative import speculative
 from specdemo.decoding.steps import Rule
 from specdemo.drafters.head import HeadDrafter
 from specdemo.models.errors import ModelUnavailable, PairRefused
-from specdemo.models.head_files import is_head, load_head
+from specdemo.models.head_files import HeadSource, find_head, is_head, load_head
 from specdemo.models.runners import make_runner
 from tests.drafters import speculators_heads as made
 from tests.tiny import tiny_llama
@@ -32,7 +32,9 @@ def target_config(**changes: int) -> SimpleNamespace:
 
 
 def load(folder: Path, **changes: int) -> HeadDrafter:
-    return load_head(folder, target_config(**changes), torch.zeros(made.VOCAB, made.WIDTH), made.VOCAB)
+    return load_head(
+        HeadSource(folder.name, folder), target_config(**changes), torch.zeros(made.VOCAB, made.WIDTH), made.VOCAB
+    )
 
 
 def unrolled(head: HeadDrafter, row: int, hidden: Tensor, ids: Tensor) -> list[Tensor]:
@@ -91,9 +93,8 @@ def _next_logits(head: HeadDrafter) -> Tensor:
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_the_lane_with_a_head_writes_the_baselines_text_wherever_that_is_promised(rule: Rule, temperature: float):
     model = tiny_llama(vocab_size=made.VOCAB)
-    head = load_head(
-        made.HEADS / "llama", _as_wide_as(model.config), model.get_input_embeddings().weight.detach(), made.VOCAB
-    )
+    embedding = model.get_input_embeddings().weight.detach()
+    head = load_head(find_head(str(made.HEADS / "llama")), _as_wide_as(model.config), embedding, made.VOCAB)
     params = SamplingParams(temperature=temperature, top_p=0.95, repetition_penalty=1.2, seed=3)
     limits, prompt = Limits(60, 500), [3, 1, 4, 1, 5]
     plain = list(autoregressive(make_runner(model), prompt, params, Ending(limits, 5)))
@@ -161,7 +162,7 @@ def test_a_head_for_another_target_is_refused_with_the_mismatch(changes: dict[st
 
 def test_a_head_for_a_smaller_vocabulary_is_refused():
     with pytest.raises(PairRefused, match="made for 24 tokens; the target has 99"):
-        load_head(made.HEADS / "llama", target_config(), torch.zeros(99, made.WIDTH), 99)
+        load_head(find_head(str(made.HEADS / "llama")), target_config(), torch.zeros(99, made.WIDTH), 99)
 
 
 def test_a_broken_head_is_refused_with_a_sentence(folder: Path):
