@@ -83,11 +83,12 @@ class Synthesis:
     def _fill(self, queue: deque[Job]) -> None:
         """Give every free row of the batch a job, while there are any."""
         while self._decoder.free:
-            if not queue:
+            if not queue and not self._invented:
                 queue.extend(self._jobs_ahead())
-            if not queue:
+            waiting = self._invented or queue
+            if not waiting:
                 return
-            self._decoder.add(queue.popleft())
+            self._decoder.add(waiting.popleft())
 
     def _recall(self) -> None:
         """Take up what the folder holds already."""
@@ -102,13 +103,12 @@ class Synthesis:
         self.tokens += len(row.answer) if row.seed % self.settings.parts == self.settings.part else 0
 
     def _jobs_ahead(self) -> list[Job]:
-        """The next rows, and prompts invented since, sorted by length: neighbours in the batch are alike long.
+        """The next rows, sorted by length: neighbours in the batch are alike long.
 
         Downwards and upwards in turn, so that the length does not jump between one lot and the next; downwards first,
         since a run that was killed half way through a lot has left its long prompts over.
         """
-        jobs = list(self._invented)
-        self._invented.clear()
+        jobs = []
         while len(jobs) < self.settings.ahead and not self._planned_all:
             number, self._next = self._next, self._next + self.settings.parts
             if number in self._done:
