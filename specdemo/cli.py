@@ -99,7 +99,7 @@ def run(args: argparse.Namespace) -> int:
         return REFUSED
     recordings, interrupted = _race(console, pair, request)
     comparison = _compare(pair, request, recordings)
-    _show(console, recordings, comparison, request)
+    _show(console, pair, recordings, comparison, request)
     kept = args.json is None or _keep(args.json, pair, request, recordings)
     return INTERRUPTED if interrupted else 0 if kept else REFUSED
 
@@ -176,14 +176,17 @@ def _compare(pair: Pair, request: Request, recordings: dict[Lane, Recording]) ->
 
     baseline, speculative = (recordings[lane].metrics for lane in (Lane.BASELINE, Lane.SPECULATIVE))
     promised = identity_promised(request.rule, request.params.temperature)
-    comparison = compare(baseline, speculative, promised=promised)
+    known = {"promised": promised, "bits": pair.bits_promised}
+    comparison = compare(baseline, speculative, **known)
     if comparison.identical is not False:
         return comparison
     parting = find_parting(pair.target, request.prompt_ids, request.params, baseline.ids, speculative.ids)
-    return compare(baseline, speculative, promised=promised, parting=parting)
+    return compare(baseline, speculative, **known, parting=parting)
 
 
-def _show(console: object, recordings: dict[Lane, Recording], comparison: Comparison, request: Request) -> None:
+def _show(
+    console: object, pair: Pair, recordings: dict[Lane, Recording], comparison: Comparison, request: Request
+) -> None:
     from specdemo import terminal
     from specdemo.race import Lane
 
@@ -192,7 +195,7 @@ def _show(console: object, recordings: dict[Lane, Recording], comparison: Compar
         console.print(*parts, sep="\n", soft_wrap=not console.is_terminal)
 
     show(terminal.panes(console, recordings, request.stop_strings), terminal.legend(recordings[Lane.SPECULATIVE]), "")
-    show(terminal.summary(recordings, comparison), "", *terminal.sentences(comparison))
+    show(terminal.summary(recordings, comparison), "", *terminal.sentences(comparison), terminal.promise(pair.facts))
 
 
 def _keep(path: Path, pair: Pair, request: Request, recordings: dict[Lane, Recording]) -> bool:

@@ -150,13 +150,14 @@ class Speed(StrEnum):
     EQUAL = "equal"  # 0.97 to 1.03
     SLOWER = "slower"
     NO_SPECULATION = "no speculation"  # nothing was drafted: a speedup would be one of plain decoding over itself
-    FAULT = "fault"  # the texts part and rounding does not explain it: the speedup does not count
+    FAULT = "fault"  # the texts part, and rounding may not or does not explain it: the speedup does not count
 
 
 class Sameness(StrEnum):
     """What the two texts are to each other."""
 
     IDENTICAL = "identical"
+    BIT_IDENTICAL = "bit-identical"  # and could not be otherwise: the same bits were promised of both lanes
     ROUNDING_TIE = "rounding tie"
     FAULT = "fault"
     UNEXPLAINED = "unexplained"  # they part, and nobody has measured the logit gap there
@@ -167,12 +168,14 @@ class Sameness(StrEnum):
 class Comparison:
     """The speculative lane beside the baseline: the numbers that a verdict is written from.
 
+    identity_promised: the same words. bits_promised: also the same bits, so that no difference is excused as rounding.
     compared: tokens that both lanes have emitted. parting: the logit gap at the first difference, where measured.
     """
 
     speedup: float | None  # decode: tokens/s over tokens/s
     end_to_end_speedup: float | None
     identity_promised: bool
+    bits_promised: bool
     compared: int
     first_difference: int | None  # index of the first token that is not the same
     parting: Parting | None
@@ -198,7 +201,9 @@ class Comparison:
         if self.identical is None:
             return None
         if self.identical:
-            return Sameness.IDENTICAL
+            return Sameness.BIT_IDENTICAL if self.bits_promised else Sameness.IDENTICAL
+        if self.bits_promised:
+            return Sameness.FAULT
         if self.parting is None:
             return Sameness.UNEXPLAINED
         return Sameness.ROUNDING_TIE if self.parting.tie else Sameness.FAULT
@@ -227,17 +232,20 @@ def compare(
     speculative: LaneMetrics,
     *,
     promised: bool = True,
+    bits: bool = False,
     parting: Parting | None = None,
 ) -> Comparison:
     """The two lanes beside each other, at any moment of a race.
 
-    promised: see `identity_promised`. parting: what `find_parting` measured; it needs the model, so compare without it
-    first and ask only when there is a `first_difference`.
+    promised: see `identity_promised`. bits: whether the pair's probe found the same bits in both lanes. parting: what
+    `find_parting` measured; it needs the model, so compare without it first and ask only when there is a
+    `first_difference`.
     """
     return Comparison(
         speedup=_ratio(speculative.tokens_per_second, baseline.tokens_per_second),
         end_to_end_speedup=_ratio(speculative.end_to_end_tokens_per_second, baseline.end_to_end_tokens_per_second),
         identity_promised=promised,
+        bits_promised=bits,
         compared=min(baseline.tokens, speculative.tokens),
         first_difference=_first_difference(baseline, speculative),
         parting=parting,

@@ -198,8 +198,12 @@ def sameness(comparison: Comparison) -> str:
     match pair.sameness:
         case Sameness.IDENTICAL:
             return f"Identical, {pair.compared} of {pair.compared} tokens."
+        case Sameness.BIT_IDENTICAL:
+            return f"Bit-identical, {pair.compared} of {pair.compared} tokens."
         case Sameness.ROUNDING_TIE:
             return f"First {at} tokens equal, then a rounding tie: the two best logits lie {gap:.2g} apart."
+        case Sameness.FAULT if pair.bits_promised and gap is not None:
+            return f"Fault: the texts part at token {at + 1}, where the same bits were promised (logit gap {gap:.2g})."
         case Sameness.FAULT if gap is not None:
             return f"Fault: the texts part at token {at + 1} with a logit gap of {gap:.2g}, too wide for rounding."
         case Sameness.FAULT:
@@ -209,6 +213,11 @@ def sameness(comparison: Comparison) -> str:
         case Sameness.SAME_DISTRIBUTION:
             return "Same distribution; the words may differ. The tests prove it, one run cannot."
     return "There is nothing to compare yet."
+
+
+def promise(facts: dict[str, str]) -> str:
+    """What was promised of the two texts, and what that was measured on."""
+    return f"Promised: {facts['promise']}." if "promise" in facts else ""
 
 
 def times(ratio: float) -> str:

@@ -53,6 +53,7 @@ class FakePair:
     tokenizer: PreTrainedTokenizerFast = TOKENIZER
     context: int = 512
     eos_ids: frozenset[int] = frozenset()
+    bits_promised: bool = False
     facts: dict[str, str] = field(default_factory=lambda: {"target": "scripted"})
     target: object = field(default_factory=lambda: SimpleNamespace(device=torch.device("cpu")))
 
@@ -232,6 +233,22 @@ def test_two_texts_that_part_are_measured_and_named(
     out = capsys.readouterr().out
     assert "First 10 tokens equal, then a rounding tie: the two best logits lie 6e-05 apart." in out
     assert "3.3× faster" in out
+
+
+def test_where_bits_are_promised_it_says_so_and_a_tie_is_a_fault(
+    scripted: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = {"target": "scripted", "promise": "bit-identical (9 rows compared)"}
+    monkeypatch.setattr("specdemo.models.pair.load_pair", lambda *_: FakePair(bits_promised=True, facts=script))
+    assert cli.main(["run", "hi"]) == 0
+    out = capsys.readouterr().out
+    assert "Bit-identical, 23 of 23 tokens." in out and "Promised: bit-identical (9 rows compared)." in out
+    scripted.speculative = "Hello, worms. Good day."
+    monkeypatch.setattr("specdemo.decoding.parting.find_parting", lambda *_: Parting(10, 1, 2, 6e-5, tie=True))
+    assert cli.main(["run", "hi"]) == 0
+    out = capsys.readouterr().out
+    assert "Fault: the texts part at token 11, where the same bits were promised (logit gap 6e-05)." in out
+    assert "×" not in out
 
 
 # --- What reaches the terminal ---------------------------------------------------------------------------------------

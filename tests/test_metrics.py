@@ -192,6 +192,22 @@ def test_a_near_tie_is_a_tie_and_a_wide_gap_is_a_fault() -> None:
     assert (fault.sameness, fault.speed) == (Sameness.FAULT, Speed.FAULT)
 
 
+def test_where_bits_are_promised_no_difference_is_excused() -> None:
+    lanes = plain_lane([1, 2, 3, 4]), LaneMetrics.of([first(), round_of("AR", [2, 9]), round_of("R", [4])])
+    for parting in (None, Parting(2, 3, 9, 1e-7, tie=True), Parting(2, 3, None, None, tie=False)):
+        both = compare(*lanes, bits=True, parting=parting)
+        assert (both.sameness, both.speed) == (Sameness.FAULT, Speed.FAULT)
+    both = compare(*lanes, promised=False, bits=True)  # rejection draws other words, whatever the bits
+    assert (both.sameness, both.speed) == (Sameness.SAME_DISTRIBUTION, Speed.FASTER)
+
+
+def test_bit_identical_is_said_only_where_it_was_promised() -> None:
+    same = plain_lane([1, 2, 3]), plain_lane([1, 2, 3])
+    assert compare(*same, bits=True).sameness is Sameness.BIT_IDENTICAL
+    assert compare(*same, bits=False).sameness is Sameness.IDENTICAL
+    assert compare(*same, promised=False, bits=True).sameness is Sameness.SAME_DISTRIBUTION
+
+
 def test_under_rejection_identity_is_neither_claimed_nor_denied() -> None:
     both = compare(plain_lane([1, 2, 3]), plain_lane([1, 5, 3]), promised=False)
     assert both.identical is None

@@ -8,7 +8,7 @@ import torch
 from transformers import PreTrainedTokenizerBase
 
 from specdemo.decoding.drafter import Drafter
-from specdemo.decoding.promise import Probe, probe
+from specdemo.decoding.promise import Probe, Promise, probe
 from specdemo.decoding.runner import Runner
 from specdemo.drafters.model import ModelDrafter
 from specdemo.drafters.ngram import NgramDrafter
@@ -63,6 +63,11 @@ class Pair:
     def tokenizer(self) -> PreTrainedTokenizerBase:
         """The target's, which the draft shares."""
         return self.loaded.source.tokenizer
+
+    @property
+    def bits_promised(self) -> bool:
+        """Whether both lanes compute the same bits under greedy and shared-noise sampling."""
+        return self.probe.promise is Promise.BIT_IDENTICAL
 
     def switch_drafter(self, drafter: str, draft_precision: str | None = None, progress: Progress = silent) -> Pair:
         """The same target with another drafter; this pair stays as it is. Raises ModelUnavailable, PairRefused."""

@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Any
 
 from specdemo.models.progress import Progress
-from specdemo.ui.engine import Engine
+from specdemo.ui.engine import Engine, Fact
 
 
 class Loaded(StrEnum):
@@ -29,7 +29,7 @@ class Status:
     state: Loaded = Loaded.LOADING
     fraction: float | None = None
     message: str = ""
-    facts: tuple[str, ...] = field(default=())
+    facts: tuple[Fact, ...] = field(default=())
 
     def line(self) -> str:
         """As the header's script reads it."""

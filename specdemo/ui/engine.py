@@ -15,6 +15,9 @@ from specdemo.race import LaneStep, Request, check, race
 AS_TARGET = "same"  # a draft precision
 
 
+Fact = str | tuple[str, dict[str, str]]
+
+
 class Speller(Protocol):
     """Turns a lane's ids into text one by one (models.text.Detokenizer)."""
 
@@ -28,14 +31,16 @@ class Engine:
     """load(spec, progress, pair before or None) -> pair; the others take that pair. All of them run in a worker thread.
 
     choose(spec, drafter, precision): the spec with another draft. facts: what to print in the header, the target's
-    name first. context: tokens a prompt and its answer may take. encode: no ids for a text that has no tokens.
+    name first; a pair of key and parameters is a sentence of ui.text. bits: whether the same bits are promised of both
+    lanes. context: tokens a prompt and its answer may take. encode: no ids for a text that has no tokens.
     part: find_parting. spelling: one token by itself.
     """
 
     choose: Callable[[Any, str, str], Any]
 
     load: Callable[[Any, Progress, Any], Any]
-    facts: Callable[[Any], list[str]]
+    facts: Callable[[Any], list[Fact]]
+    bits: Callable[[Any], bool]
     context: Callable[[Any], int]
     encode: Callable[[Any, str], Sequence[int]]
     check: Callable[[Any, Request], None]
@@ -51,6 +56,7 @@ def real_engine() -> Engine:
         choose=_choose,
         load=_load,
         facts=_facts,
+        bits=lambda pair: pair.bits_promised,
         context=lambda pair: pair.context,
         encode=_encode,
         check=check,
@@ -75,11 +81,12 @@ def _load(spec: PairSpec, progress: Progress, before: Pair | None) -> Pair:
     return load_pair(spec, progress)
 
 
-def _facts(pair: Pair) -> list[str]:
+def _facts(pair: Pair) -> list[Fact]:
     facts = pair.facts
     drafter = " ".join(filter(None, (facts["drafter"], facts.get("draft precision"))))
     device = f"CPU, {facts['threads']} threads" if facts["device"] == "cpu" else facts["device"]
-    return [facts["target"], drafter, facts["target precision"], device]
+    promise = ("promise.bits" if pair.bits_promised else "promise.rounding", {})
+    return [facts["target"], drafter, facts["target precision"], device, promise]
 
 
 def _encode(pair: Pair, prompt: str) -> Sequence[int]:

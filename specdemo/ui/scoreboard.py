@@ -66,9 +66,7 @@ def verdict(
     """What, by how much, why."""
     speed = comparison.speed
     if speed is Speed.FAULT:
-        at = str((comparison.first_difference or 0) + 1)
-        gap = comparison.parting.gap if comparison.parting else None
-        return ("verdict.ended", {"at": at}) if gap is None else ("verdict.fault", {"at": at, "gap": figures.gap(gap)})
+        return fault(comparison)
     if speed is Speed.NO_SPECULATION:
         return ("verdict.gamma0" if request.gamma == 0 else "verdict.none", {})
     if speed is None:
@@ -87,6 +85,17 @@ def verdict(
             "needed": _shown(comparison.break_even_tokens_per_pass, lambda value: f"{value:.2f}"),
         }
     return (f"{tense}.{speed}", params)
+
+
+def fault(comparison: Comparison) -> Sentence:
+    """What is wrong with two texts that part where they may not."""
+    at = str((comparison.first_difference or 0) + 1)
+    parting = comparison.parting
+    if parting is not None and parting.gap is None:
+        return ("verdict.ended", {"at": at})
+    if parting is None or comparison.bits_promised:
+        return ("verdict.bits", {"at": at})
+    return ("verdict.fault", {"at": at, "gap": figures.gap(parting.gap)})
 
 
 def more(
@@ -156,8 +165,9 @@ def sameness(
             return None
         case Sameness.SAME_DISTRIBUTION:
             return {"kind": "drawn", "say": ("distribution", {}), "note": ("distribution.note", {})}
-        case Sameness.IDENTICAL:
-            key = "same" if over and baseline.tokens == speculative.tokens else "same.live"
+        case Sameness.IDENTICAL | Sameness.BIT_IDENTICAL:
+            whole = over and baseline.tokens == speculative.tokens
+            key = "same.live" if not whole else "same.bits" if comparison.bits_promised else "same"
             return {"kind": "same", "say": (key, {}), "note": (f"{key}.note", {"n": str(comparison.compared)})}
         case Sameness.ROUNDING_TIE:
             gap = _shown(comparison.parting.gap if comparison.parting else None, figures.gap)

@@ -45,9 +45,10 @@ class Loading:
 
 @dataclass(frozen=True, slots=True)
 class Began:
-    """The prompt is read next."""
+    """The prompt is read next. bits: whether the same bits are promised of both lanes."""
 
     request: Request
+    bits: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +143,7 @@ class Worker:
             return Refused("refused.long", {"n": f"{len(ids):,}", "context": f"{room:,}"})
         request = replace(self.order.request, prompt_ids=ids)
         engine.check(pair, request)
-        self._events.put(Began(request))
+        self._events.put(Began(request, engine.bits(pair)))
         emitted, stopped = self._race(pair, request)
         parting = None
         if not stopped and identity_promised(request.rule, request.params.temperature):

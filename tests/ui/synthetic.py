@@ -66,6 +66,7 @@ class Synthetic:
     text: str = STORY
     parted: str | None = None  # what the speculative lane writes instead
     tie: bool = True  # whether rounding explains it
+    bits: bool = False  # whether the same bits are promised
     cut: list[str] | None = None
     agreement: float = 0.73
     pace: float = 0.0
@@ -96,6 +97,7 @@ class Synthetic:
             choose=lambda spec, drafter, precision: (drafter, precision),
             load=self._load,
             facts=lambda pair: ["Scripted model", pair[0], "fp32", "no device"],
+            bits=lambda pair: self.bits,
             context=lambda pair: self.context,
             encode=lambda pair, prompt: [self.id_of(p) for p in pieces(prompt) if p.isprintable() or p.isspace()],
             check=lambda pair, request: check(_Pair(self.context), request),

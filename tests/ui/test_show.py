@@ -32,7 +32,7 @@ def board_of(show: Show) -> dict[str, Any]:
 def shown(script: Synthetic, request: Request = REQUEST, ended: Ended | None = None, steps: int | None = None) -> Show:
     """A run of the script, or its first steps."""
     show = Show(request)
-    show.take([Began(request)])
+    show.take([Began(request, script.bits)])
     for one in list(script.race(request))[:steps]:
         texts = tuple(script.words[token.id] for token in one.step.tokens)
         drafts = tuple(script.words[drafted.id] for drafted in one.step.drafted)
@@ -84,6 +84,18 @@ def test_texts_that_part(parting: Parting | None, said: str, more: str | None) -
     assert [one[0] for one in board["more"]] == ([more] if more else [])
     assert board["parting"]["baseline"] != board["parting"]["speculative"]
     assert (board["speed"] is None) == (said == "verdict.fault")
+
+
+def test_where_bits_are_promised_the_texts_are_bit_identical_or_at_fault() -> None:
+    board = board_of(shown(Synthetic(bits=True), ended=Ended(False)))
+    assert board["figures"]["same"]["say"][0] == "same.bits"
+    assert board["figures"]["same"]["note"] == ["same.bits.note", {"n": "64"}]
+    script = Synthetic(bits=True)
+    script.parted = script.text.replace("function", "method", 1)
+    for ended in (None, Ended(False, Parting(3, 1, 2, 1e-6, tie=True))):  # while it runs, too
+        board = board_of(shown(script, ended=ended))
+        assert board["verdict"][0] == "verdict.bits" and board["speed"] is None and board["mood"] == "fault"
+        assert board["figures"]["same"]["say"][0] == "fault"
 
 
 def test_rejection_promises_the_distribution_only() -> None:

@@ -7,7 +7,7 @@ sd.parts.header = (element, { props, watch, trigger }) => {
   function draw() {
     const { state: kind, facts, message, fraction } = state;
     element.querySelector(".sd-pair").dataset.state = kind;
-    const label = kind === "ready" ? facts : [sd.say(kind === "failed" ? "unavailable" : "loading"), kind === "loading" ? message : ""];
+    const label = kind === "ready" ? facts.map((fact) => (typeof fact === "string" ? fact : sd.sentence(fact))) : [sd.say(kind === "failed" ? "unavailable" : "loading"), kind === "loading" ? message : ""];
     find("pair").textContent = label[0] ?? "";
     find("more").textContent = label.slice(1).filter(Boolean).map((fact) => ` · ${fact}`).join("");
     const bar = find("bar");
