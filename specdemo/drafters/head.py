@@ -16,6 +16,7 @@ from torch import Tensor
 
 from specdemo.decoding.drafter import Draft, Draw
 from specdemo.decoding.kv import KVCache
+from specdemo.decoding.linear import Linear
 from specdemo.decoding.runner import PREFILL_CHUNK
 
 
@@ -43,38 +44,34 @@ class HeadConfig:
 class HeadLayer:
     """One decoder layer. The first reads [normed embedding, normed feature] of width 2d; hidden_norm is its own.
 
-    qkv: [(heads + 2 key_heads) * head_dim, 2d or d]; gate_up: [2 * intermediate, d]; biases and q/k norms where the
+    qkv: to (heads + 2 key_heads) * head_dim from 2d or d; gate_up: to 2 * intermediate; q/k norms where the
     architecture has them.
     """
 
     input_norm: Tensor
     post_norm: Tensor
-    qkv: Tensor
-    o: Tensor
-    gate_up: Tensor
-    down: Tensor
+    qkv: Linear
+    o: Linear
+    gate_up: Linear
+    down: Linear
     hidden_norm: Tensor | None = None
     q_norm: Tensor | None = None
     k_norm: Tensor | None = None
-    qkv_bias: Tensor | None = None
-    o_bias: Tensor | None = None
-    gate_up_bias: Tensor | None = None
-    down_bias: Tensor | None = None
 
 
 @dataclass(slots=True)
 class HeadWeights:
-    """embed: [vocab, d] (the target's where the head has none). fc: [d, len(aux) * width]. lm_head: [draft vocab, d].
+    """embed: [vocab, d] (the target's where the head has none). fc: to d from len(aux) * width. lm_head: to draft ids.
 
     target_ids: [draft vocab], the target's id of each draft token. fc_norms: none, one over all, or one a layer read.
     cos, sin: [max positions, head_dim], the rotary tables.
     """
 
     embed: Tensor
-    fc: Tensor
+    fc: Linear
     layers: list[HeadLayer]
     norm: Tensor
-    lm_head: Tensor
+    lm_head: Linear
     target_ids: Tensor
     cos: Tensor
     sin: Tensor
@@ -130,11 +127,11 @@ class HeadDrafter:
     def feature(self, hidden: Tensor) -> Tensor:
         """[n, d] from the target's hidden states [n, len(aux) * width]."""
         w = self._weights
-        hidden = hidden.to(w.fc.dtype)
+        hidden = hidden.to(w.norm.dtype)
         if w.fc_norms:
             chunks = hidden.chunk(len(w.fc_norms), dim=-1)
             hidden = torch.cat([self._norm(c, n) for c, n in zip(chunks, w.fc_norms, strict=True)], dim=-1)
-        return F.linear(hidden, w.fc)
+        return w.fc(hidden)
 
     def _run(self, ids: Tensor, feature: Tensor) -> Tensor:
         """Append rows of ids [n] and features [n, d] to the cache; what the next rows take as their feature [n, d]."""
@@ -152,7 +149,7 @@ class HeadDrafter:
     def _head(self, feature: Tensor) -> Tensor:
         """Logits [draft vocab] of the one row of a feature [1, d]."""
         w = self._weights
-        return F.linear(feature if self.config.norm_output else self._norm(feature, w.norm), w.lm_head)[0]
+        return w.lm_head(feature if self.config.norm_output else self._norm(feature, w.norm))[0]
 
     def _over_target_vocabulary(self, logits: Tensor) -> Tensor:
         """[vocab] from [draft vocab]: what the pruned vocabulary leaves out has probability 0."""
@@ -162,16 +159,16 @@ class HeadDrafter:
 
     def _layer(self, index: int, x: Tensor, residual: Tensor) -> Tensor:
         layer = self._weights.layers[index]
-        x = residual + F.linear(self._attend(index, layer, x), layer.o, layer.o_bias)
-        gate, up = F.linear(self._norm(x, layer.post_norm), layer.gate_up, layer.gate_up_bias).chunk(2, dim=-1)
-        return x + F.linear(F.silu(gate) * up, layer.down, layer.down_bias)
+        x = layer.o.add(self._attend(index, layer, x), residual)
+        gate, up = layer.gate_up(self._norm(x, layer.post_norm)).chunk(2, dim=-1)
+        return layer.down.add(F.silu(gate) * up, x)
 
     def _attend(self, index: int, layer: HeadLayer, x: Tensor) -> Tensor:
         """Causal attention of n rows over the held ones and themselves: [n, heads * head_dim]."""
         config = self.config
         n, start = len(x), self._kv.length
         sizes = [config.heads, config.key_heads, config.key_heads]
-        heads = F.linear(x, layer.qkv, layer.qkv_bias).view(n, sum(sizes), config.head_dim).transpose(0, 1)
+        heads = layer.qkv(x).view(n, sum(sizes), config.head_dim).transpose(0, 1)
         q, k, v = heads.split(sizes)  # [heads, n, head_dim]
         if layer.q_norm is not None:
             q, k = self._norm(q, layer.q_norm), self._norm(k, layer.k_norm)

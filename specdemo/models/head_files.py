@@ -17,6 +17,7 @@ from torch import Tensor
 from transformers import AutoConfig, PreTrainedConfig
 from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 
+from specdemo.decoding.linear import Linear, linear
 from specdemo.drafters.head import HeadConfig, HeadDrafter, HeadLayer, HeadWeights
 from specdemo.models import hub
 from specdemo.models.errors import ModelUnavailable, PairRefused
@@ -75,10 +76,10 @@ def load_head(
     cos, sin = _rotary_tables(layer, head.max_length + 1)
     weights = HeadWeights(
         embed=tensors.get("embed_tokens.weight", embed),
-        fc=tensors["fc.weight"],
+        fc=linear(tensors["fc.weight"]),
         layers=[_layer(tensors, i) for i in range(layer.num_hidden_layers)],
         norm=tensors["norm.weight"],
-        lm_head=tensors["lm_head.weight"],
+        lm_head=linear(tensors["lm_head.weight"]),
         target_ids=ids,
         cos=cos.to(**place),
         sin=sin.to(**place),
@@ -193,23 +194,18 @@ def _rotary_tables(layer: PreTrainedConfig, positions: int) -> tuple[Tensor, Ten
 def _layer(tensors: dict[str, Tensor], index: int) -> HeadLayer:
     at = f"layers.{index}."
 
-    def joined(names: tuple[str, ...], kind: str) -> Tensor | None:
-        parts = [tensors.get(f"{at}{name}.{kind}") for name in names]
-        return None if parts[0] is None else torch.cat(parts)
+    def stacked(*names: str) -> Linear:
+        """Matrices that read the same rows, as one."""
+        weights, biases = ([tensors.get(f"{at}{name}.{kind}") for name in names] for kind in ("weight", "bias"))
+        return linear(torch.cat(weights), None if biases[0] is None else torch.cat(biases))
 
-    attention = ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")
-    mlp = ("mlp.gate_proj", "mlp.up_proj")
     return HeadLayer(
         input_norm=tensors[at + "input_layernorm.weight"],
         post_norm=tensors[at + "post_attention_layernorm.weight"],
-        qkv=joined(attention, "weight"),
-        qkv_bias=joined(attention, "bias"),
-        o=tensors[at + "self_attn.o_proj.weight"],
-        o_bias=tensors.get(at + "self_attn.o_proj.bias"),
-        gate_up=joined(mlp, "weight"),
-        gate_up_bias=joined(mlp, "bias"),
-        down=tensors[at + "mlp.down_proj.weight"],
-        down_bias=tensors.get(at + "mlp.down_proj.bias"),
+        qkv=stacked("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
+        o=stacked("self_attn.o_proj"),
+        gate_up=stacked("mlp.gate_proj", "mlp.up_proj"),
+        down=stacked("mlp.down_proj"),
         hidden_norm=tensors.get(at + "hidden_norm.weight"),
         q_norm=tensors.get(at + "self_attn.q_norm.weight"),
         k_norm=tensors.get(at + "self_attn.k_norm.weight"),
