@@ -27,6 +27,7 @@ ROOMS = {  # commands of other rooms: add_arguments(parser) and main(args) are i
 }
 RULES = ("shared-noise", "rejection", "block")
 MODES = ("raced", "one-after-another")
+AUTO = "auto"  # measured at the start
 PRECISIONS = ("fp32", "bf16", "fp16", "int8", "int4")
 
 
@@ -55,9 +56,14 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     pair = parser.add_argument_group("the pair")
     pair.add_argument("--target", default="embedded", metavar="PATH", help="a model's folder or hub id (%(default)s)")
     pair.add_argument("--drafter", default="ngram", metavar="NAME", help="ngram, or a model's folder or hub id (ngram)")
-    pair.add_argument("--target-precision", choices=PRECISIONS, default=PRECISIONS[0], help="(%(default)s)")
+    pair.add_argument(
+        "--target-precision", choices=(AUTO, *PRECISIONS), default=AUTO, help="(auto: the fastest plain step here)"
+    )
     pair.add_argument("--draft-precision", choices=PRECISIONS, help="(the target's); int8 and int4 by bitsandbytes")
     pair.add_argument("--device", help="as torch names it (cuda where there is one, else cpu)")
+    pair.add_argument(
+        "--equal-shapes", action="store_true", help="every forward with the same number of rows, for equal bits"
+    )
     sampling = parser.add_argument_group("sampling, the same in both lanes")
     sampling.add_argument("--temperature", type=float, default=0.0, help="0 is greedy (0)")
     sampling.add_argument("--top-k", type=int, default=0, help="0 is off (0)")
@@ -85,7 +91,14 @@ def run(args: argparse.Namespace) -> int:
     from specdemo.race import RequestRefused, check
 
     console = Console(highlight=False, markup=False)
-    spec = PairSpec(args.target, args.drafter, args.draft_precision, args.target_precision, args.device)
+    spec = PairSpec(
+        args.target,
+        args.drafter,
+        args.draft_precision,
+        args.target_precision,
+        args.device,
+        equal_shapes=args.equal_shapes,
+    )
     try:
         if args.json is not None and not args.json.resolve().parent.is_dir():
             raise RequestRefused(f"There is no folder {args.json.resolve().parent} to write {args.json.name} into.")
@@ -176,7 +189,7 @@ def _compare(pair: Pair, request: Request, recordings: dict[Lane, Recording]) ->
 
     baseline, speculative = (recordings[lane].metrics for lane in (Lane.BASELINE, Lane.SPECULATIVE))
     promised = identity_promised(request.rule, request.params.temperature)
-    known = {"promised": promised, "bits": pair.bits_promised}
+    known = {"promised": promised, "bits": pair.bits_promised, "padding": pair.padding}
     comparison = compare(baseline, speculative, **known)
     if comparison.identical is not False:
         return comparison
@@ -195,7 +208,7 @@ def _show(
         console.print(*parts, sep="\n", soft_wrap=not console.is_terminal)
 
     show(terminal.panes(console, recordings, request.stop_strings), terminal.legend(recordings[Lane.SPECULATIVE]), "")
-    show(terminal.summary(recordings, comparison), "", *terminal.sentences(comparison), terminal.promise(pair.facts))
+    show(terminal.summary(recordings, comparison), "", *terminal.sentences(comparison), *terminal.promised(pair.facts))
 
 
 def _keep(path: Path, pair: Pair, request: Request, recordings: dict[Lane, Recording]) -> bool:

@@ -34,6 +34,7 @@ def _fixed_facts() -> dict[str, str]:
         "cpu": cpu,
         "cores": f"{_cores()} of {psutil.cpu_count(logical=True)}",
         "instruction sets": " ".join(sets) or "unknown",
+        "kernels": _kernels(),
         "memory": f"{psutil.virtual_memory().total / 2**30:.0f} GiB",
         "os": f"{platform.system()} {platform.release()}",
         "python": platform.python_version(),
@@ -115,6 +116,12 @@ def _cpu() -> tuple[str, frozenset[str]]:
         return name, flags
     facts = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in lines)}
     return facts.get("model name", name), frozenset(facts.get("flags", facts.get("Features", "")).split())
+
+
+def _kernels() -> str:
+    """The instruction set that torch's own kernels were chosen for, and what limits oneDNN's, if anything does."""
+    limit = os.environ.get("ONEDNN_MAX_CPU_ISA") or os.environ.get("DNNL_MAX_CPU_ISA")
+    return torch.backends.cpu.get_cpu_capability() + (f", oneDNN limited to {limit}" if limit else "")
 
 
 def _cores() -> int:

@@ -100,7 +100,7 @@ class LaneMetrics:
     @property
     def tokens_per_second(self) -> float | None:
         """(emitted - 1) / seconds of the steps after the first: the first token belongs to prefill."""
-        return _ratio(self._decoded, self.decode_seconds)
+        return _ratio(self.decoded, self.decode_seconds)
 
     @property
     def end_to_end_tokens_per_second(self) -> float | None:
@@ -126,7 +126,7 @@ class LaneMetrics:
     @property
     def tokens_per_target_pass(self) -> float | None:
         """Emitted after the first / target passes after prefill; 1.00 is plain decoding."""
-        return _ratio(self._decoded, self.target_passes)
+        return _ratio(self.decoded, self.target_passes)
 
     @property
     def acceptance_per_position(self) -> tuple[float, ...]:
@@ -139,7 +139,8 @@ class LaneMetrics:
         return tuple(map(_ratio, self._accepted_at, self._judged_at))
 
     @property
-    def _decoded(self) -> int:
+    def decoded(self) -> int:
+        """Emitted after the first step."""
         return self.tokens - self._first_step_tokens
 
 
@@ -172,7 +173,7 @@ class Comparison:
     compared: tokens that both lanes have emitted. parting: the logit gap at the first difference, where measured.
     """
 
-    speedup: float | None  # decode: tokens/s over tokens/s
+    speedup: float | None  # decode: tokens/s over tokens/s of the fastest plain decoding
     end_to_end_speedup: float | None
     identity_promised: bool
     bits_promised: bool
@@ -233,17 +234,23 @@ def compare(
     *,
     promised: bool = True,
     bits: bool = False,
+    padding: float = 1.0,
     parting: Parting | None = None,
 ) -> Comparison:
     """The two lanes beside each other, at any moment of a race.
 
-    promised: see `identity_promised`. bits: whether the pair's probe found the same bits in both lanes. parting: what
-    `find_parting` measured; it needs the model, so compare without it first and ask only when there is a
-    `first_difference`.
+    promised: see `identity_promised`. bits: whether the pair's probe found the same bits in both lanes. padding: the
+    baseline's plain step over the fastest one that the target has; what divides by plain steps takes the latter.
+    parting: what `find_parting` measured; it needs the model, so compare without it first and ask only when there is
+    a `first_difference`.
     """
+    plain_seconds = _ratio(baseline.decode_seconds, padding)
     return Comparison(
-        speedup=_ratio(speculative.tokens_per_second, baseline.tokens_per_second),
-        end_to_end_speedup=_ratio(speculative.end_to_end_tokens_per_second, baseline.end_to_end_tokens_per_second),
+        speedup=_ratio(speculative.tokens_per_second, _ratio(baseline.decoded, plain_seconds)),
+        end_to_end_speedup=_ratio(
+            speculative.end_to_end_tokens_per_second,
+            _ratio(baseline.tokens, _plus(baseline.prefill_seconds, plain_seconds)),
+        ),
         identity_promised=promised,
         bits_promised=bits,
         compared=min(baseline.tokens, speculative.tokens),
@@ -256,7 +263,7 @@ def compare(
         draft_share=_ratio(speculative.draft_seconds, speculative.decode_seconds),
         break_even_tokens_per_pass=_ratio(
             _ratio(speculative.decode_seconds, speculative.target_passes),
-            _ratio(baseline.decode_seconds, baseline.target_passes),
+            _ratio(plain_seconds, baseline.target_passes),
         ),
     )
 

@@ -215,9 +215,11 @@ def sameness(comparison: Comparison) -> str:
     return "There is nothing to compare yet."
 
 
-def promise(facts: dict[str, str]) -> str:
-    """What was promised of the two texts, and what that was measured on."""
-    return f"Promised: {facts['promise']}." if "promise" in facts else ""
+def promised(facts: dict[str, str]) -> list[str]:
+    """What was promised of the two texts and what that was measured on; what the precision and equal shapes cost."""
+    named = {"promise": "Promised", "precision choice": "Precision", "equal shapes": "Equal shapes"}
+    values = facts | {"precision choice": f"{facts.get('target precision')} {facts.get('precision choice')}"}
+    return [f"{title}: {values[name]}." for name, title in named.items() if name in facts]
 
 
 def times(ratio: float) -> str:

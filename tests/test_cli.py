@@ -54,6 +54,7 @@ class FakePair:
     context: int = 512
     eos_ids: frozenset[int] = frozenset()
     bits_promised: bool = False
+    padding: float = 1.0
     facts: dict[str, str] = field(default_factory=lambda: {"target": "scripted"})
     target: object = field(default_factory=lambda: SimpleNamespace(device=torch.device("cpu")))
 
@@ -114,13 +115,13 @@ def test_the_summary_holds_the_figures_and_the_verdicts(
 
 
 def test_every_option_reaches_the_pair_and_the_request(scripted: SimpleNamespace) -> None:
-    options = "--target T --target-precision bf16 --drafter D --draft-precision int8 --device cpu"
+    options = "--target T --target-precision bf16 --equal-shapes --drafter D --draft-precision int8 --device cpu"
     options += " --temperature 0.7 --top-k 40 --top-p 0.9 --min-p 0.05 --repetition-penalty 1.1"
     options += " --draft-temperature 0.5 --seed 3 --gamma 2 --rule block"
     options += " --mode one-after-another --max-new-tokens 9 --stop a --stop b"
     assert cli.main(["run", "hi", *options.split()]) == 0
     spec, request = scripted.spec, scripted.request
-    assert spec == PairSpec("T", "D", draft_precision="int8", target_precision="bf16", device="cpu")
+    assert spec == PairSpec("T", "D", draft_precision="int8", target_precision="bf16", device="cpu", equal_shapes=True)
     params = request.params
     assert (params.temperature, params.top_k, params.top_p, params.min_p) == (0.7, 40, 0.9, 0.05)
     assert (params.repetition_penalty, params.draft_temperature, params.seed) == (1.1, 0.5, 3)

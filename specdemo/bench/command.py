@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from specdemo.bench.contest import Contest, Settings
 from specdemo.bench.measure import THRESHOLD
 from specdemo.bench.page_client import PageFailed
 from specdemo.bench.rows import ROWS
+from specdemo.bench.steps import STEP_ROWS
 from specdemo.environment import Watch, busy_processes, environment
 from specdemo.models.errors import ModelUnavailable, PairRefused
 
@@ -23,7 +25,11 @@ QUICK = {"new_tokens": 12, "repeats": 2}
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `bench`."""
     defaults = Settings()
-    parser.add_argument("--only", default="", metavar="ROWS", help=f"a part of {','.join(ROWS)} (all)")
+    parser.add_argument(
+        "--steps", action="store_true", help="what a plain step, a verification and a draft step cost, instead"
+    )
+    rows = f"a part of {','.join(ROWS)}, or with --steps of {','.join(STEP_ROWS)} (all)"
+    parser.add_argument("--only", default="", metavar="ROWS", help=rows)
     parser.add_argument("--repeats", type=int, help=f"interleaved repeats ({defaults.repeats})")
     parser.add_argument("--new-tokens", type=int, help=f"tokens each side writes ({defaults.new_tokens})")
     parser.add_argument("--gamma", type=int, default=defaults.gamma, help="draft length (%(default)s)")
@@ -45,7 +51,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     """Measure and show; 0 when every result is sound, 1 when one is void, 2 when nothing could be measured."""
     try:
-        settings, rows = _settings(args), _rows(args.only)
+        known = STEP_ROWS if args.steps else ROWS
+        settings, rows = _settings(args), _rows(args.only, known)
         busy = [str(process) for process in busy_processes(THRESHOLD, seconds=2.0)]
         for name in busy:
             print(f"Busy: {name}. Figures taken beside it are marked noisy.", file=sys.stderr)
@@ -56,7 +63,7 @@ def main(args: argparse.Namespace) -> int:
             results = []
             for row in rows:
                 _tell(f"row {row}")
-                results += ROWS[row](contest)
+                results += known[row](contest)
     except (Refused, ModelUnavailable, PairRefused, PageFailed) as error:
         print(error, file=sys.stderr)
         return REFUSED
@@ -92,11 +99,11 @@ def _settings(args: argparse.Namespace) -> Settings:
     return settings
 
 
-def _rows(only: str) -> list[str]:
-    rows = [row.strip() for row in only.split(",") if row.strip()] or list(ROWS)
-    unknown = [row for row in rows if row not in ROWS]
+def _rows(only: str, known: Mapping[str, object]) -> list[str]:
+    rows = [row.strip() for row in only.split(",") if row.strip()] or list(known)
+    unknown = [row for row in rows if row not in known]
     if unknown:
-        raise Refused(f"There is no row {unknown[0]!r}: choose from {', '.join(ROWS)}.")
+        raise Refused(f"There is no row {unknown[0]!r}: choose from {', '.join(known)}.")
     return rows
 
 

@@ -20,7 +20,6 @@ from specdemo.decoding.sampling import SamplingParams
 from specdemo.decoding.steps import Step
 from specdemo.models.loading import Source, find_model, load_model
 from specdemo.models.pair import Pair, PairSpec, load_pair
-from specdemo.models.precision import parse_precision
 from specdemo.models.text import encode_chat
 from specdemo.race import Lane, Request, lanes
 
@@ -102,7 +101,7 @@ class Contest:
         return self._plain(find_model(str(self.draft_folder)), options)
 
     def _plain(self, source: Source, options: dict[str, object]) -> PreTrainedModel:
-        model = load_model(source, parse_precision(self.settings.precision), self.ngram.target.device).model
+        model = load_model(source, self.ngram.target_precision, self.ngram.target.device).model
         model.config.eos_token_id = model.config.pad_token_id = None
         # no pad id: the nested generate of an assistant would mask it wherever it occurs in a text, and draft worse
         model.generation_config = GenerationConfig(eos_token_id=None, pad_token_id=None, **options)

@@ -64,6 +64,33 @@ def interleave(
     return results
 
 
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """Everything timed once. seconds: by name."""
+
+    seconds: dict[str, float]
+    busy: tuple[Busy, ...] = ()
+
+
+def take_turns(
+    takes: dict[str, Callable[[], float]],
+    repeats: int,
+    watch: Watcher,
+    tell: Callable[[str], None] = lambda line: None,
+) -> list[Turn]:
+    """Each take gives the seconds of what it did. All of them once as a warm-up, then once in every repeat."""
+    turns = []
+    names = list(takes)
+    for turn in range(repeats + 1):
+        first = turn % len(names)
+        watch.busy(THRESHOLD)
+        seconds = {name: takes[name]() for name in (*names[first:], *names[:first])}
+        turns.append(Turn(seconds, tuple(watch.busy(THRESHOLD))))
+    busy = {process.pid: str(process) for turn in turns[1:] for process in turn.busy}
+    tell(f"{repeats} turns of {', '.join(names)}" + (f"; busy meanwhile: {', '.join(busy.values())}" if busy else ""))
+    return turns[1:]
+
+
 def warm_up(sides: Iterable[Side], prompts: Iterable[Prompt]) -> dict[tuple[str, str], Sample]:
     """Every side on every prompt once, untimed: what they wrote, by (side, prompt) name, for the checks."""
     wrote = {}

@@ -28,6 +28,7 @@ from specdemo.race import Lane
 APP = Path(__file__).resolve().parents[2] / "app.py"
 START_SECONDS, SILENT_SECONDS = 120.0, 300.0
 API = "/gradio_api"
+SKIPPED = {"__type__": "update"}  # a value that leaves the page as it is
 
 
 class PageFailed(RuntimeError):
@@ -106,8 +107,9 @@ class PageClient:
 
 
 def _last_values(messages: list[dict[str, Any]]) -> list[Any]:
-    """Fold a stream: the first message holds whole values, the next ones what changed."""
+    """Fold a stream: the first message holds whole values, the next ones what changed; what is skipped stays."""
     values: list[Any] = []
+    shown: list[Any] = []
     for message in messages:
         if message["msg"] in ("unexpected_error", "queue_full") or message.get("success") is False:
             raise PageFailed(f"The page failed: {message.get('output') or message.get('message')}")
@@ -115,7 +117,8 @@ def _last_values(messages: list[dict[str, Any]]) -> list[Any]:
             continue
         new = message["output"]["data"]
         values = [apply_diff(old, change) for old, change in zip(values, new, strict=True)] if values else new
-    return values
+        shown = [old if value == SKIPPED else value for value, old in zip(values, shown or values, strict=True)]
+    return shown
 
 
 def _read_pane(text: object) -> Sample | None:

@@ -56,7 +56,7 @@ def save(path: Path, content: dict[str, object]) -> None:
 
 
 def _line(result: Result) -> tuple[str, ...]:
-    verdict = "void" if result.faults else "reached" if result.reached else "MISSED"
+    verdict = "void" if result.faults else "" if not result.goal else "reached" if result.reached else "MISSED"
     spread = f"{_shown(min(result.values), result.unit)} to {_shown(max(result.values), result.unit)}"
     noisy = ", noisy" if result.noisy else ""
     return result.row, result.what, _shown(result.value, result.unit), spread, _goal(result), verdict + noisy
@@ -82,6 +82,8 @@ def _figure(key: str, value: float) -> str:
 def _goal(result: Result) -> str:
     goal: Goal = result.goal
     low, high = (None if bound is None else _shown(bound, result.unit) for bound in (goal.at_least, goal.at_most))
+    if not goal:
+        return ""
     if low and high:
         return f"{low} to {high}"
     return f"at least {low}" if low else f"at most {high}"

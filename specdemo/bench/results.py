@@ -13,6 +13,10 @@ class Goal:
     at_least: float | None = None
     at_most: float | None = None
 
+    def __bool__(self) -> bool:
+        """Whether there is a bound at all: without one, a figure is shown and not judged."""
+        return (self.at_least, self.at_most) != (None, None)
+
     def reached_by(self, value: float) -> bool:
         """Whether a value lies within."""
         return (self.at_least is None or value >= self.at_least) and (self.at_most is None or value <= self.at_most)

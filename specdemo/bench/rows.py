@@ -98,6 +98,24 @@ def page_over_solo(contest: Contest) -> list[Result]:
         return _over_solo(contest, pair, side, "f", "on the page, read but not drawn, over solo", Goal(at_least=0.95))
 
 
+def lane_over_baseline(contest: Contest, pair: Pair, prompts: Sequence[Prompt]) -> Result:
+    """The speculative lane's tokens/s over the baseline's; row, what and goal are the caller's."""
+    sides = [_solo(contest, lane, pair, lane) for lane in Lane]
+    wrote = warm_up(sides, prompts)
+    parted = [p.name for p in prompts if wrote[Lane.BASELINE, p.name].ids != wrote[Lane.SPECULATIVE, p.name].ids]
+    repeats = contest.measure(sides, prompts)
+    return Result(
+        row="",
+        what="",
+        values=tuple(repeat.speed(Lane.SPECULATIVE) / repeat.speed(Lane.BASELINE) for repeat in repeats),
+        goal=Goal(),
+        figures={lane: figures_of(repeats, lane) for lane in Lane},
+        notes=(f"texts identical on {len(prompts) - len(parted)} of {len(prompts)} prompts",),
+        faults=tuple(f"{name}: the lanes' texts part" for name in parted) if pair.bits_promised else (),
+        busy=_busy(repeats),
+    )
+
+
 ROWS: dict[str, Callable[[Contest], list[Result]]] = {
     "a": baseline_over_generate,
     "b": ngram_over_prompt_lookup,

@@ -8,10 +8,12 @@ import torch
 from transformers import PreTrainedTokenizerBase
 
 from specdemo.decoding.drafter import Drafter
+from specdemo.decoding.equal_shapes import EqualShapes
 from specdemo.decoding.promise import Probe, Promise, probe
 from specdemo.decoding.runner import Runner
 from specdemo.drafters.model import ModelDrafter
 from specdemo.drafters.ngram import NgramDrafter
+from specdemo.models.choice import AUTO, Choice, load_chosen, plain_step
 from specdemo.models.errors import PairRefused
 from specdemo.models.general_runner import RunnerRefused
 from specdemo.models.head_files import HeadSource, find_head, load_head
@@ -22,6 +24,7 @@ from specdemo.models.progress import Progress, silent
 from specdemo.models.runners import make_runner
 
 NGRAM = "ngram"
+ROWS = 17  # of a forward under equal shapes: the longest draft and the target's own token
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,28 +32,32 @@ class PairSpec:
     """What is asked for. target, drafter: "embedded", a folder or a hub id; the drafter may also be "ngram".
 
     A drafter's folder or repository may hold a causal LM or an EAGLE-3 head.
-    draft_precision: None takes the target's. device: as torch names it; None takes CUDA when there is one.
-    double_quantisation: int4 also quantises its scales.
+    target_precision: "auto" measures what decodes fastest here. draft_precision: None takes the target's. device: as
+    torch names it; None takes CUDA when there is one. double_quantisation: int4 also quantises its scales.
+    equal_shapes: every forward of both lanes has as many rows as the longest verification, for the sake of equal bits.
     """
 
     target: str = EMBEDDED
     drafter: str = NGRAM
     draft_precision: str | None = None
-    target_precision: str = Precision.FP32
+    target_precision: str = AUTO
     device: str | None = None
     double_quantisation: bool = False
+    equal_shapes: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
     """Two runners over the target's weights, one a lane, and the drafter of the speculative lane.
 
-    context: tokens that prompt and output may take together. probe: what may be promised of the two lanes' texts.
-    facts: what was really loaded, to print.
+    choice: the target's precision, and how it was chosen. context: tokens that prompt and output may take together.
+    probe: what may be promised of the two lanes' texts. padding: a plain step of the lanes over the fastest plain step
+    that the target has; more than 1 only under equal shapes. facts: what was really loaded, to print.
     """
 
     spec: PairSpec
     loaded: LoadedModel
+    choice: Choice
     target: Runner
     target_twin: Runner
     drafter: Drafter
@@ -58,11 +65,17 @@ class Pair:
     context: int
     probe: Probe
     facts: dict[str, str]
+    padding: float = 1.0
 
     @property
     def tokenizer(self) -> PreTrainedTokenizerBase:
         """The target's, which the draft shares."""
         return self.loaded.source.tokenizer
+
+    @property
+    def target_precision(self) -> Precision:
+        """What the target really runs in."""
+        return self.choice.precision
 
     @property
     def bits_promised(self) -> bool:
@@ -74,16 +87,17 @@ class Pair:
         spec = replace(self.spec, drafter=drafter, draft_precision=draft_precision)
         if spec == self.spec:
             return self
-        return _with_drafter(spec, self.loaded, _find_draft(spec, self.loaded.source, progress), self, progress)
+        draft = _find_draft(spec, self.loaded.source, progress)
+        return _with_drafter(spec, self.loaded, self.choice, draft, self, progress)
 
 
 @dataclass(frozen=True, slots=True)
 class _ModelDraft:
-    """A causal LM that fits its target. vocabulary: the width the two share."""
+    """A causal LM that fits its target. vocabulary: the width the two share. precision: None is the target's."""
 
     source: Source
     vocabulary: int
-    precision: Precision
+    precision: Precision | None
 
 
 _Draft = _ModelDraft | HeadSource | None  # None: n-gram lookup
@@ -95,16 +109,20 @@ def load_pair(spec: PairSpec, progress: Progress = silent, keep_model: bool = Fa
     keep_model: the transformers model stays able to run by itself, beside the packed weights of the lean forward.
     """
     device = resolve_device(spec.device)
-    precision = parse_precision(spec.target_precision)
+    if spec.target_precision != AUTO:
+        parse_precision(spec.target_precision)
     target = find_model(spec.target, progress)
     draft = _find_draft(spec, target, progress)  # refused before any weights are read
-    loaded = load_model(target, precision, device, progress, spec.double_quantisation)
-    return _with_drafter(spec, loaded, draft, None, progress, keep_model)
+    try:
+        loaded, choice = load_chosen(target, spec.target_precision, device, progress, spec.double_quantisation)
+    except RunnerRefused as error:
+        raise PairRefused(str(error)) from error
+    return _with_drafter(spec, loaded, choice, draft, None, progress, keep_model)
 
 
 def _find_draft(spec: PairSpec, target: Source, progress: Progress) -> _Draft:
     """What is to draft, checked against the target as far as its files say before any weights are read."""
-    precision = parse_precision(spec.draft_precision or spec.target_precision)
+    precision = parse_precision(spec.draft_precision) if spec.draft_precision else None
     if spec.drafter == NGRAM:
         return None
     head = find_head(spec.drafter, progress)
@@ -119,6 +137,7 @@ def _find_draft(spec: PairSpec, target: Source, progress: Progress) -> _Draft:
 def _with_drafter(
     spec: PairSpec,
     loaded: LoadedModel,
+    choice: Choice,
     draft: _Draft,
     before: Pair | None,
     progress: Progress,
@@ -127,22 +146,34 @@ def _with_drafter(
     """Attach a drafter; the runners of the pair before are kept when they have the same vocabulary."""
     vocabulary = draft.vocabulary if isinstance(draft, _ModelDraft) else _vocabulary(loaded.source)
     try:
-        drafter, facts = _make_drafter(spec, loaded, draft, vocabulary, progress)
+        drafter, facts = _make_drafter(spec, loaded, choice, draft, vocabulary, progress)
         if before is not None and before.target.vocab_size == vocabulary:
-            target, twin, measured = before.target, before.target_twin, before.probe
+            target, twin, measured, padding = before.target, before.target_twin, before.probe, before.padding
         else:
             progress(None, "Comparing the bits of one row and of many")
             target, twin = (make_runner(loaded.model, vocabulary, consume=not keep_model) for _ in range(2))
+            padding = 1.0
+            if spec.equal_shapes:
+                target, twin, padding = _equal_shapes(target, twin)
             measured = probe(target)
     except RunnerRefused as error:
         raise PairRefused(str(error)) from error
     context = min(target.max_length, drafter.max_length)
-    facts = _facts(loaded, target) | facts | {"promise": str(measured), "context": f"{context:,}"}
-    return Pair(spec, loaded, target, twin, drafter, eos_ids(loaded), context, measured, facts)
+    facts = _facts(loaded, choice, target) | facts | {"promise": str(measured), "context": f"{context:,}"}
+    if spec.equal_shapes:
+        cost = f"a plain step costs {padding:.2f} of the unpadded one, which speedup and v are over"
+        facts["equal shapes"] = f"{ROWS} rows in every forward; {cost}"
+    return Pair(spec, loaded, choice, target, twin, drafter, eos_ids(loaded), context, measured, facts, padding)
+
+
+def _equal_shapes(target: Runner, twin: Runner) -> tuple[Runner, Runner, float]:
+    """Both runners with equal shapes, and what their plain step costs over the unpadded one."""
+    unpadded, (target, twin) = target, (EqualShapes(runner, ROWS) for runner in (target, twin))
+    return target, twin, plain_step(target) / plain_step(unpadded)
 
 
 def _make_drafter(
-    spec: PairSpec, loaded: LoadedModel, draft: _Draft, vocabulary: int, progress: Progress
+    spec: PairSpec, loaded: LoadedModel, choice: Choice, draft: _Draft, vocabulary: int, progress: Progress
 ) -> tuple[Drafter, dict[str, str]]:
     """The drafter, loaded, and what to say of it."""
     device = loaded.model.device
@@ -153,7 +184,8 @@ def _make_drafter(
         config = loaded.model.config.get_text_config(decoder=True)
         head = load_head(draft, config, embedding, vocabulary, progress)
         return head, {"drafter": f"{draft.title} (EAGLE-3 head)", "draft precision": loaded.precision}
-    model = load_model(draft.source, draft.precision, device, progress, spec.double_quantisation)
+    precision = draft.precision or choice.precision
+    model = load_model(draft.source, precision, device, progress, spec.double_quantisation)
     return ModelDrafter(make_runner(model.model, vocabulary, consume=True)), {
         "drafter": draft.source.title,
         "draft weights": draft.source.origin,
@@ -177,13 +209,14 @@ def _vocabulary(source: Source) -> int:
     return source.config.get_text_config(decoder=True).vocab_size
 
 
-def _facts(loaded: LoadedModel, target: Runner) -> dict[str, str]:
+def _facts(loaded: LoadedModel, choice: Choice, target: Runner) -> dict[str, str]:
     full = _vocabulary(loaded.source)
     cut = "" if target.vocab_size == full else f", cut from {full:,} to what the draft shares"
     return {
         "target": loaded.source.title,
         "target weights": loaded.source.origin,
         "target precision": loaded.precision,
+        "precision choice": str(choice),
         "target parameters": f"{loaded.parameters:,}",
         "forward": target.notice or "lean",
         "vocabulary": f"{target.vocab_size:,}{cut}",

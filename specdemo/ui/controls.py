@@ -20,6 +20,7 @@ from specdemo.ui.text import DEFAULT, say
 
 NGRAM, MODEL = "ngram", "model"
 PRECISIONS = (AS_TARGET, "int8", "int4")
+TARGET_PRECISIONS = ("auto", "fp32", "bf16", "fp16", "int8", "int4")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,7 @@ CHOICES = {
     "rule": tuple(Rule),
     "drafter": (NGRAM, MODEL),
     "draft_precision": PRECISIONS,
+    "target_precision": TARGET_PRECISIONS,
 }
 
 
@@ -73,9 +75,9 @@ class NumberRefused(ValueError):
 
 
 class Controls:
-    """The settings, built inside whatever block is open. drafter, precision: what they begin with."""
+    """The settings, built inside whatever block is open. drafter and the precisions: what they begin with."""
 
-    def __init__(self, drafter: str = NGRAM, precision: str = AS_TARGET) -> None:
+    def __init__(self, drafter: str = NGRAM, precision: str = AS_TARGET, target_precision: str = "auto") -> None:
         modelled = drafter != NGRAM
         self._made: dict[str, gr.blocks.Block] = {}
         with self._group("length", open=True):
@@ -92,6 +94,7 @@ class Controls:
                 max_lines=1,
             )
             self._choice("draft_precision", precision, visible=modelled)
+            self._choice("target_precision", target_precision)
         with self._group("sampling", open=False):
             self._dial("temperature")
             self._made["draft_temperature"] = gr.Number(

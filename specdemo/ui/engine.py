@@ -30,17 +30,17 @@ class Speller(Protocol):
 class Engine:
     """load(spec, progress, pair before or None) -> pair; the others take that pair. All of them run in a worker thread.
 
-    choose(spec, drafter, precision): the spec with another draft. facts: what to print in the header, the target's
-    name first; a pair of key and parameters is a sentence of ui.text. bits: whether the same bits are promised of both
-    lanes. context: tokens a prompt and its answer may take. encode: no ids for a text that has no tokens.
-    part: find_parting. spelling: one token by itself.
+    choose(spec, drafter, its precision, the target's): the spec with these. facts: what to print in the header, the
+    target's name first; a pair of key and parameters is a sentence of ui.text. bits: whether the same bits are promised
+    of both lanes. padding: the baseline's plain step over the fastest one. context: tokens a prompt and its answer may
+    take. encode: no ids for a text that has no tokens. part: find_parting. spelling: one token by itself.
     """
 
-    choose: Callable[[Any, str, str], Any]
-
+    choose: Callable[[Any, str, str, str], Any]
     load: Callable[[Any, Progress, Any], Any]
     facts: Callable[[Any], list[Fact]]
     bits: Callable[[Any], bool]
+    padding: Callable[[Any], float]
     context: Callable[[Any], int]
     encode: Callable[[Any, str], Sequence[int]]
     check: Callable[[Any, Request], None]
@@ -57,6 +57,7 @@ def real_engine() -> Engine:
         load=_load,
         facts=_facts,
         bits=lambda pair: pair.bits_promised,
+        padding=lambda pair: pair.padding,
         context=lambda pair: pair.context,
         encode=_encode,
         check=check,
@@ -69,8 +70,9 @@ def real_engine() -> Engine:
     )
 
 
-def _choose(spec: PairSpec, drafter: str, precision: str) -> PairSpec:
-    return replace(spec, drafter=drafter, draft_precision=None if precision == AS_TARGET else precision)
+def _choose(spec: PairSpec, drafter: str, precision: str, target_precision: str) -> PairSpec:
+    draft_precision = None if precision == AS_TARGET else precision
+    return replace(spec, drafter=drafter, draft_precision=draft_precision, target_precision=target_precision)
 
 
 def _load(spec: PairSpec, progress: Progress, before: Pair | None) -> Pair:
@@ -85,8 +87,12 @@ def _facts(pair: Pair) -> list[Fact]:
     facts = pair.facts
     drafter = " ".join(filter(None, (facts["drafter"], facts.get("draft precision"))))
     device = f"CPU, {facts['threads']} threads" if facts["device"] == "cpu" else facts["device"]
+    precision = facts["target precision"]
+    if pair.choice.measured:
+        precision = f"{precision} ({1000 * pair.choice.measured[pair.target_precision]:.0f} ms)"
     promise = ("promise.bits" if pair.bits_promised else "promise.rounding", {})
-    return [facts["target"], drafter, facts["target precision"], device, promise]
+    shapes = [("shapes", {"padding": f"{pair.padding:.1f}"})] if pair.spec.equal_shapes else []
+    return [facts["target"], drafter, precision, device, promise, *shapes]
 
 
 def _encode(pair: Pair, prompt: str) -> Sequence[int]:

@@ -47,26 +47,30 @@ def launch_options() -> dict[str, Any]:
     }
 
 
-def build_page(desk: Desk, drafter: str = NGRAM, precision: str = AS_TARGET) -> gr.Blocks:
-    """The whole page over a desk (its `open` loads the pair). drafter, precision: what Settings begin with."""
-    return Page(desk, drafter, precision).blocks
+def build_page(
+    desk: Desk, drafter: str = NGRAM, precision: str = AS_TARGET, target_precision: str = "auto"
+) -> gr.Blocks:
+    """The whole page over a desk (its `open` loads the pair). drafter and precisions: what Settings begin with."""
+    return Page(desk, drafter, precision, target_precision).blocks
 
 
 class Page:
     """The page's components and what happens on them."""
 
-    def __init__(self, desk: Desk, drafter: str = NGRAM, precision: str = AS_TARGET) -> None:
+    def __init__(
+        self, desk: Desk, drafter: str = NGRAM, precision: str = AS_TARGET, target_precision: str = "auto"
+    ) -> None:
         self.desk = desk
         self.examples = load_examples()
         self._workers: dict[str, Worker] = {}  # by session: what Stop of that page stops
         with gr.Blocks(title=say(DEFAULT, "title"), fill_width=True, analytics_enabled=False) as self.blocks:
-            self._lay_out(drafter, precision)
+            self._lay_out(drafter, precision, target_precision)
             self._wire()
         self.blocks.queue(max_size=WAITING_AT_MOST)
 
-    def _lay_out(self, drafter: str, precision: str) -> None:
+    def _lay_out(self, *begin_with: str) -> None:
         with gr.Sidebar(position="right", open=False, width=380, elem_id="sd-settings"):
-            self.controls = Controls(drafter, precision)
+            self.controls = Controls(*begin_with)
         with gr.Column(elem_classes=["sd-page"]):
             self.header = Part("header", events=("language", "retry"), elem_classes=["sd-part"])
             with gr.Row(elem_classes=["sd-ask"]):
@@ -174,7 +178,8 @@ class Page:
             if not drafter:
                 return Refused("refused.drafter")
         precision = values["draft_precision"] if drafter != NGRAM else AS_TARGET
-        return Order(prompt, self.desk.engine.choose(self.desk.spec, drafter, precision), asked)
+        spec = self.desk.engine.choose(self.desk.spec, drafter, precision, values["target_precision"])
+        return Order(prompt, spec, asked)
 
     def halt(self, visitor: gr.Request) -> None:
         """Stop this page's run and wait until its last figures are on the page."""

@@ -35,7 +35,7 @@ class Show:
         self.request = request
         self.over = False
         self._begun = False
-        self._bits = False
+        self._known: dict[str, Any] = {}  # of the pair, for the comparison
         self._state = "starting"
         self._message = scoreboard.message("starting")
         self._stopped = False
@@ -74,8 +74,9 @@ class Show:
                 self._say("waiting", "waiting")
             case Loading(message):
                 self._say("loading", "loading.run", message=message)
-            case Began(request, bits):
-                self.request, self._bits, self._begun = request, bits, True
+            case Began(request, bits, padding):
+                self.request, self._begun = request, True
+                self._known = {"bits": bits, "padding": padding}
                 self._say("starting", "starting")
             case Refused(key, params):
                 self._say("refused", key, **params)
@@ -110,7 +111,7 @@ class Show:
     def _account(self) -> dict[str, Any]:
         baseline, speculative = self._lanes[Lane.BASELINE], self._lanes[Lane.SPECULATIVE]
         promised = identity_promised(self.request.rule, self.request.params.temperature)
-        comparison = compare(baseline, speculative, promised=promised, bits=self._bits, parting=self._parting)
+        comparison = compare(baseline, speculative, promised=promised, parting=self._parting, **self._known)
         board = scoreboard.account(
             self.request, baseline, speculative, comparison, over=self.over, stopped=self._stopped
         )

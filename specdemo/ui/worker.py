@@ -45,10 +45,11 @@ class Loading:
 
 @dataclass(frozen=True, slots=True)
 class Began:
-    """The prompt is read next. bits: whether the same bits are promised of both lanes."""
+    """The prompt is read next. bits: whether the same bits are promised of both lanes. padding: see `compare`."""
 
     request: Request
     bits: bool = False
+    padding: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +144,7 @@ class Worker:
             return Refused("refused.long", {"n": f"{len(ids):,}", "context": f"{room:,}"})
         request = replace(self.order.request, prompt_ids=ids)
         engine.check(pair, request)
-        self._events.put(Began(request, engine.bits(pair)))
+        self._events.put(Began(request, engine.bits(pair), engine.padding(pair)))
         emitted, stopped = self._race(pair, request)
         parting = None
         if not stopped and identity_promised(request.rule, request.params.temperature):

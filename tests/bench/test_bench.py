@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import argparse
 import json
+import time
 from pathlib import Path
 
 import pytest
+import torch
 
 from specdemo.bench import add_arguments, main
 from specdemo.bench.contest import PROMPTS, Settings
+from specdemo.bench.measure import take_turns
 from specdemo.bench.report import save, table, to_json
 from specdemo.bench.results import Goal, Result
+from specdemo.bench.steps import peak_memory
 from specdemo.environment import Busy
+from tests.bench.conftest import ScriptedWatch
 from tests.threads import one_thread  # noqa: F401
 
 LINES = {"a": 1, "b": 1, "c": 1, "d": 4, "e": 2, "f": 2}
@@ -51,6 +56,46 @@ def test_every_row_runs_and_is_kept(
     shown = capsys.readouterr().out
     assert shown.count("\n| ") == sum(LINES.values()) + 1
     assert "fewer than 5, a look and not a measurement" in shown
+
+
+def test_every_row_of_steps_runs_and_is_kept(
+    tiny_target: Path, tiny_prompts: Path, tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    file = tmp_path / "steps.json"
+    pair = ["--target", str(tiny_target), "--prompts", str(tiny_prompts), "--draft-layers", "2", "--device", "cpu"]
+    assert main(parsed("--steps", "--quick", *pair, "--json", str(file))) == 0
+    kept = json.loads(file.read_text("utf-8"))
+    rows = [result["row"] for result in kept["results"]]
+    assert {row: rows.count(row) for row in rows} == {"g": 2, "v": 10, "h": 1, "o": 4, "n": 1, "p": 1}
+    assert all(value > 0 for result in kept["results"] if result["row"] != "o" for value in result["values"])
+    assert all(result["faults"] == [] for result in kept["results"])
+    plain = kept["results"][0]["figures"]
+    assert plain.keys() == {f"{who} {how}" for how in ("fp32", "bf16") for who in ("ours", "general", "generate")}
+    assert [result["goal"]["at_most"] for result in kept["results"][2:6]] == [None, None, None, 1.3]
+    assert kept["pair"]["promise"] and kept["environment"]["kernels"]
+    shown = capsys.readouterr().out
+    assert "promise " in shown and "kernels " in shown
+    unjudged = next(line for line in shown.splitlines() if "v(1) " in line)
+    assert "reached" not in unjudged and "MISSED" not in unjudged
+
+
+def test_turns_are_timed_in_a_rotating_order_after_a_warm_up(nobody: ScriptedWatch) -> None:
+    log: list[str] = []
+    takes = {name: lambda name=name: log.append(name) or float(len(log)) for name in ("a", "b")}
+    turns = take_turns(takes, 2, nobody)
+    assert "".join(log) == "abbaab"
+    assert [turn.seconds for turn in turns] == [{"b": 3.0, "a": 4.0}, {"a": 5.0, "b": 6.0}]
+
+
+def test_the_memory_of_an_act_is_what_it_takes_beyond_what_was_held() -> None:
+    def hold(mebibytes: int) -> None:
+        block = torch.ones(mebibytes << 18)
+        time.sleep(0.05)
+        del block
+
+    least = peak_memory(lambda: hold(200), torch.device("cpu"))
+    assert 190 << 20 < least < 260 << 20
+    assert peak_memory(lambda: hold(1), torch.device("cpu")) < 40 << 20
 
 
 def test_strict_refuses_to_start_beside_a_busy_process_and_names_it(

@@ -39,6 +39,13 @@ def test_a_stream_is_folded_from_its_first_values_and_what_changed() -> None:
     ]
 
 
+def test_what_is_skipped_at_the_end_stays_as_it_was() -> None:
+    first = {"msg": "process_generating", "output": {"data": [{"__type__": "update"}, "x"]}}
+    then = {"msg": "process_generating", "output": {"data": [[["replace", [], "a"]], [["replace", [], "y"]]]}}
+    last = {"msg": "process_generating", "output": {"data": [[["replace", [], {"__type__": "update"}]], []]}}
+    assert _last_values([first, then, last]) == ["a", "y"]
+
+
 @pytest.mark.parametrize("message", [{"msg": "unexpected_error", "message": "gone"}, {"msg": "queue_full"}])
 def test_a_page_that_fails_is_said(message: dict) -> None:
     with pytest.raises(PageFailed):

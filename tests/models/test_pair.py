@@ -10,6 +10,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from specdemo.drafters.model import ModelDrafter
 from specdemo.drafters.ngram import NgramDrafter
+from specdemo.models import choice
 from specdemo.models import pair as pair_module
 from specdemo.models.errors import ModelUnavailable, PairRefused
 from specdemo.models.loading import find_model
@@ -27,6 +28,7 @@ def no_weights_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
         raise AssertionError("weights were read")
 
     monkeypatch.setattr(pair_module, "load_model", read)
+    monkeypatch.setattr(choice, "load_model", read)
 
 
 def width(save: Save, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, other: Path) -> int:

@@ -67,6 +67,7 @@ class Synthetic:
     parted: str | None = None  # what the speculative lane writes instead
     tie: bool = True  # whether rounding explains it
     bits: bool = False  # whether the same bits are promised
+    padding: float = 1.0  # of the baseline's steps
     cut: list[str] | None = None
     agreement: float = 0.73
     pace: float = 0.0
@@ -94,10 +95,11 @@ class Synthetic:
     def engine(self) -> Engine:
         """As the page wants it."""
         return Engine(
-            choose=lambda spec, drafter, precision: (drafter, precision),
+            choose=lambda spec, drafter, precision, target_precision: (drafter, precision),
             load=self._load,
             facts=lambda pair: ["Scripted model", pair[0], "fp32", "no device"],
             bits=lambda pair: self.bits,
+            padding=lambda pair: self.padding,
             context=lambda pair: self.context,
             encode=lambda pair, prompt: [self.id_of(p) for p in pieces(prompt) if p.isprintable() or p.isspace()],
             check=lambda pair, request: check(_Pair(self.context), request),

@@ -1,0 +1,96 @@
+"""In which precision does this machine decode a model fastest? Measured, not assumed: a few plain steps in each.
+
+Only precisions whose products the device has instructions for are candidates. What was measured is shown.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from statistics import median
+
+import psutil
+import torch
+from transformers import AutoModelForCausalLM
+
+from specdemo.decoding.linear import packs
+from specdemo.decoding.runner import Runner
+from specdemo.models.loading import LoadedModel, Source, load_model
+from specdemo.models.precision import DTYPES, Precision, parse_precision, stored_quantisation
+from specdemo.models.progress import Progress, silent
+from specdemo.models.runners import make_runner
+
+AUTO = "auto"
+HELD, WARM_UP = 64, 3  # tokens before the measured steps; steps before them
+STEPS, SECONDS = 16, 0.5  # measured: so many, or as many as take so long
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The precision taken. measured: seconds of a plain step in each candidate; none where it was asked for."""
+
+    precision: Precision
+    measured: dict[Precision, float] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        if not self.measured:
+            return "as asked"
+        steps = ", ".join(f"{name} {1000 * seconds:.1f} ms" for name, seconds in self.measured.items())
+        why = "the fastest plain step" if len(self.measured) > 1 else "the only one native to this device"
+        return f"chosen as {why} ({steps})"
+
+
+def load_chosen(
+    source: Source, name: str, device: torch.device, progress: Progress = silent, double_quantisation: bool = False
+) -> tuple[LoadedModel, Choice]:
+    """The model in the precision of this name, or for "auto" in the fastest. Raises ModelUnavailable."""
+    stored = stored_quantisation(source.config)
+    if name != AUTO or stored:
+        precision = parse_precision(stored if name == AUTO else name)
+        return load_model(source, precision, device, progress, double_quantisation), Choice(precision)
+    measured: dict[Precision, float] = {}
+    loaded = None
+    for precision in _that_fit(source, candidates(device), device):
+        loaded = None  # one at a time in memory
+        loaded = load_model(source, precision, device, progress)
+        progress(None, f"Measuring a plain step in {precision}")
+        measured[precision] = plain_step(make_runner(loaded.model))
+    best = min(measured, key=measured.get)
+    if best is not precision:
+        loaded = load_model(source, best, device, progress)
+    return loaded, Choice(best, measured)
+
+
+def candidates(device: torch.device) -> list[Precision]:
+    """Float precisions that the device multiplies natively, the likeliest winner last."""
+    if device.type == "cuda":
+        half = Precision.BF16 if torch.cuda.is_bf16_supported(including_emulation=False) else Precision.FP16
+        return [Precision.FP32, half]
+    return [Precision.FP32, *([Precision.BF16] if packs(device, torch.bfloat16) else [])]
+
+
+def plain_step(runner: Runner) -> float:
+    """Seconds of a forward of one row: the median of a few. Leaves the runner empty."""
+    held = min(HELD, runner.max_length - 1)
+    ids = torch.randint(runner.vocab_size, (held + 1,), generator=torch.Generator().manual_seed(0)).to(runner.device)
+    runner.begin(len(ids))
+    runner.forward(ids[:held], 1)
+    seconds: list[float] = []
+    while len(seconds) < WARM_UP + STEPS and sum(seconds[WARM_UP:]) < SECONDS:
+        begun = time.perf_counter()
+        runner.forward(ids[held:], 1).logits.argmax().item()  # waits for the device
+        seconds.append(time.perf_counter() - begun)
+        runner.rewind(held)
+    runner.rewind(0)
+    return median(seconds[WARM_UP:])
+
+
+def _that_fit(source: Source, precisions: Sequence[Precision], device: torch.device) -> Sequence[Precision]:
+    """Those whose weights fit into the free memory while they are packed, twice in all; the last one in any case."""
+    if len(precisions) == 1:
+        return precisions
+    with torch.device("meta"):
+        parameters = AutoModelForCausalLM.from_config(source.config).num_parameters()
+    free = torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else psutil.virtual_memory().available
+    return [p for p in precisions[:-1] if 2 * parameters * DTYPES[p].itemsize < free] + list(precisions[-1:])
