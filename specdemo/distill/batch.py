@@ -6,8 +6,8 @@ any transformers causal LM that keeps plain keys and values; knows token ids onl
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 import torch
@@ -18,10 +18,10 @@ from transformers.cache_utils import Cache, CacheLayerMixin
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
+from specdemo.models.attention import CUSTOM, attend_by, fits
 from specdemo.models.general_runner import refuse_unfit
 
 NAME = "specdemo_rows"
-CUSTOM = ("position_bias", "s_aux", "softcap")  # what some models ask of attention; sdpa's own wrapper knows them
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +54,7 @@ class BatchDecoder:
         self.rows, self.columns = rows, min(columns, longest_row(self._config))
         self._model, self._stop_ids, self._vocab_size = model.eval(), frozenset(stop_ids), vocab_size
         self._device = model.get_input_embeddings().weight.device
+        self._by_rows = fits(model, self._config)
         self._layers = [_Rows(rows, self.columns) for _ in range(self._config.num_hidden_layers)]
         self._cache = Cache(layers=list(self._layers))
         self._jobs: list[Job] = []  # row i of every tensor belongs to job i
@@ -108,7 +109,7 @@ class BatchDecoder:
         """Logits [rows of place, vocab] of the last column of ids, which are written where place says."""
         for layer in self._layers:
             layer.place = place
-        with _attention(self._config):
+        with attend_by(NAME, self._config) if self._by_rows else nullcontext():
             out = self._model(
                 input_ids=ids, position_ids=positions, attention_mask=mask, cache=self._cache, logits_to_keep=1
             )
@@ -243,18 +244,6 @@ def rows_attention(
 
 AttentionInterface.register(NAME, rows_attention)
 AttentionMaskInterface.register(NAME, sdpa_mask)
-
-
-@contextmanager
-def _attention(config: object) -> Iterator[None]:
-    """Within: the model attends by rows_attention, where it looks its attention up by name; else by its own."""
-    before = config._attn_implementation
-    if before == "sdpa":
-        config._attn_implementation = NAME
-    try:
-        yield
-    finally:
-        config._attn_implementation = before
 
 
 def longest_row(config: object) -> int:

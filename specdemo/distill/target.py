@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import torch
 from torch import nn
-from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from specdemo.decoding.linear import Packed, packs
-from specdemo.models.embedded import NAME, embedded_folder
+from specdemo.models.loading import EMBEDDED, find_model, load_model, resolve_device
+from specdemo.models.precision import Precision
+
+PRECISIONS = {"float32": Precision.FP32, "bfloat16": Precision.BF16}
 
 
 def load_target(
     target: str | None, dtype: str | None = None, threads: int | None = None
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase, str]:
-    """The model, its tokenizer and a name to print, on the GPU where there is one."""
+    """The model, its tokenizer and a name to print, on the GPU where there is one. Raises ModelUnavailable."""
     if threads:
         torch.set_num_threads(threads)
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    kind = getattr(torch, dtype) if dtype else torch.bfloat16 if device == "cuda" else torch.float32
-    folder = embedded_folder() if target is None else target
-    name = NAME if target is None else Path(target).name
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    model = AutoModelForCausalLM.from_pretrained(folder, dtype=kind, device_map={"": device})
-    return model.eval().requires_grad_(False), tokenizer, name
+    device = resolve_device(None)
+    precision = PRECISIONS[dtype or ("bfloat16" if device.type == "cuda" else "float32")]
+    source = find_model(target or EMBEDDED)
+    model = load_model(source, precision, device).model
+    return model.requires_grad_(False), source.tokenizer, source.title
 
 
 def pack_products(model: PreTrainedModel) -> None:

@@ -17,6 +17,7 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
 NAME = "specdemo_grouped"
+CUSTOM = ("position_bias", "s_aux", "softcap")  # what some models ask of attention; sdpa's own wrapper knows them
 
 
 def grouped_attention(
@@ -35,9 +36,7 @@ def grouped_attention(
     The heads of a group become the batch's heads over one expanded (stride 0) key head: no K/V repeat at any n.
     Whatever else a model asks for (position bias, sinks) goes the stock way.
     """
-    if query.shape[0] != 1 or any(
-        v is not None for k, v in kwargs.items() if k in ("position_bias", "s_aux", "softcap")
-    ):
+    if query.shape[0] != 1 or any(kwargs.get(name) is not None for name in CUSTOM):
         return sdpa_attention_forward(
             module, query, key, value, attention_mask, dropout, scaling, is_causal=is_causal, **kwargs
         )
@@ -75,10 +74,10 @@ def fits(model: PreTrainedModel, config: PreTrainedConfig) -> bool:
 
 
 @contextmanager
-def grouped(config: PreTrainedConfig) -> Iterator[None]:
-    """Within: models of this configuration attend by `grouped_attention`."""
+def attend_by(name: str, config: PreTrainedConfig) -> Iterator[None]:
+    """Within: models of this configuration attend by the function that is registered under this name."""
     before = config._attn_implementation
-    config._attn_implementation = NAME
+    config._attn_implementation = name
     try:
         yield
     finally:

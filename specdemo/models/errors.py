@@ -13,3 +13,8 @@ class ModelUnavailable(Exception):
 
 class PairRefused(Exception):
     """Both models may be sound, but this draft cannot speak for this target."""
+
+
+def first_line(error: Exception) -> str:
+    """What a library's exception says, short enough to stand inside a sentence of ours."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]

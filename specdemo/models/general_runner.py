@@ -95,7 +95,7 @@ class GeneralRunner:
         if self._takes_positions:
             arguments["position_ids"] = torch.arange(self.length, self.length + len(ids), device=self.device)[None]
         with (
-            attention.grouped(self.config) if self._grouped else nullcontext(),
+            attention.attend_by(attention.NAME, self.config) if self._grouped else nullcontext(),
             _Tap([self._blocks[i] for i in aux_layers]) as tap,
         ):
             if rows:

@@ -12,7 +12,7 @@ from pathlib import Path
 from huggingface_hub import errors, snapshot_download
 from tqdm import tqdm
 
-from specdemo.models.errors import ModelUnavailable
+from specdemo.models.errors import ModelUnavailable, first_line
 from specdemo.models.progress import Progress, watch
 
 # It prints every retry, with addresses; what comes of them is a sentence here.
@@ -72,8 +72,4 @@ def _refusal(repository: str, error: Exception) -> ModelUnavailable:
             f"The model hub cannot be reached, and {repository} is not in its cache on this machine.",
             "Connect to the network and try again, or give a local folder.",
         )
-    return ModelUnavailable(f"The model hub could not give {repository}: {_first_line(error).rstrip('.')}.")
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
+    return ModelUnavailable(f"The model hub could not give {repository}: {first_line(error).rstrip('.')}.")

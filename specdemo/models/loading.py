@@ -25,7 +25,7 @@ from transformers.utils import logging as transformers_logging
 
 from specdemo.models import embedded, hub
 from specdemo.models.cache_folder import origin_of
-from specdemo.models.errors import ModelUnavailable
+from specdemo.models.errors import ModelUnavailable, first_line
 from specdemo.models.precision import Precision, loaded_precision, loading_arguments
 from specdemo.models.progress import Progress, silent
 
@@ -120,7 +120,7 @@ def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
             return PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True)
         return AutoTokenizer.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
     except Exception as error:  # the Rust library raises bare Exceptions
-        raise ModelUnavailable(f"{folder} holds no tokenizer that can be read ({_first_line(error)}).") from error
+        raise ModelUnavailable(f"{folder} holds no tokenizer that can be read ({first_line(error)}).") from error
 
 
 def resolve_device(name: str | None) -> torch.device:
@@ -131,7 +131,7 @@ def resolve_device(name: str | None) -> torch.device:
         device = torch.device(name)
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:
-        raise ModelUnavailable(f"The device {name!r} cannot be used here: {_first_line(error)}") from error
+        raise ModelUnavailable(f"The device {name!r} cannot be used here: {first_line(error)}") from error
     if device.type == "meta":
         raise ModelUnavailable("The device 'meta' holds no numbers: choose cpu or cuda.")
     return torch.device("cuda", torch.cuda.current_device()) if device == torch.device("cuda") else device
@@ -143,7 +143,7 @@ def _describe(title: str, origin: str, folder: Path, repository: str | None = No
     try:
         config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
     except (OSError, ValueError, KeyError) as error:
-        raise ModelUnavailable(f"{title} cannot be loaded: {_first_line(error)}") from error
+        raise ModelUnavailable(f"{title} cannot be loaded: {first_line(error)}") from error
     return Source(title, origin, folder, config, load_tokenizer(folder), repository)
 
 
@@ -173,8 +173,8 @@ def _loading_sentence(source: Source, device: torch.device, error: Exception) ->
     if "Unrecognized configuration class" in str(error):
         return f"{source.title} is a {source.config.model_type} model, not a causal language model."
     if isinstance(error, SafetensorError):
-        return f"The weights of {source.title} are damaged ({_first_line(error)}): fetch them again."
-    return f"{source.title} cannot be loaded: {_first_line(error)}"
+        return f"The weights of {source.title} are damaged ({first_line(error)}): fetch them again."
+    return f"{source.title} cannot be loaded: {first_line(error)}"
 
 
 @contextmanager
@@ -187,7 +187,3 @@ def _no_progress_bar() -> Iterator[None]:
     finally:
         if shown:
             transformers_logging.enable_progress_bar()
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
