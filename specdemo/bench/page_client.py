@@ -28,7 +28,6 @@ from specdemo.race import Lane
 APP = Path(__file__).resolve().parents[2] / "app.py"
 START_SECONDS, SILENT_SECONDS = 120.0, 300.0
 API = "/gradio_api"
-SKIPPED = {"__type__": "update"}  # a value that leaves the page as it is
 
 
 class PageFailed(RuntimeError):
@@ -117,8 +116,13 @@ def _last_values(messages: list[dict[str, Any]]) -> list[Any]:
             continue
         new = message["output"]["data"]
         values = [apply_diff(old, change) for old, change in zip(values, new, strict=True)] if values else new
-        shown = [old if value == SKIPPED else value for value, old in zip(values, shown or values, strict=True)]
+        shown = [old if _skipped(value) else value for value, old in zip(values, shown or values, strict=True)]
     return shown
+
+
+def _skipped(value: object) -> bool:
+    """Whether a value leaves the page as it is."""
+    return isinstance(value, dict) and value.get("__type__") == "update"
 
 
 def _read_pane(text: object) -> Sample | None:

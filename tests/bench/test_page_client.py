@@ -40,9 +40,10 @@ def test_a_stream_is_folded_from_its_first_values_and_what_changed() -> None:
 
 
 def test_what_is_skipped_at_the_end_stays_as_it_was() -> None:
-    first = {"msg": "process_generating", "output": {"data": [{"__type__": "update"}, "x"]}}
+    skip = {"props": {"__type__": "update"}, "__type__": "update"}
+    first = {"msg": "process_generating", "output": {"data": [skip, "x"]}}
     then = {"msg": "process_generating", "output": {"data": [[["replace", [], "a"]], [["replace", [], "y"]]]}}
-    last = {"msg": "process_generating", "output": {"data": [[["replace", [], {"__type__": "update"}]], []]}}
+    last = {"msg": "process_generating", "output": {"data": [[["replace", [], skip]], []]}}
     assert _last_values([first, then, last]) == ["a", "y"]
 
 
