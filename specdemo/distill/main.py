@@ -8,8 +8,11 @@ from collections import Counter
 from pathlib import Path
 
 from specdemo.distill.corpus import CorpusMismatch, read_rows
+from specdemo.models.errors import ModelUnavailable
 
 CORPUS = Path("distill/corpus")
+WORK = Path("distill/work")
+CHECKPOINT = "checkpoint.pt"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,15 +30,37 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     make.add_argument("--part", default="0/1", help="K/N: this process makes part K (from 0) of N of the same corpus")
     make.add_argument("--threads", type=int, help="threads to compute with on a CPU")
     make.add_argument("--dtype", choices=("float32", "bfloat16"), help="by default float32 on a CPU, else bfloat16")
+    train = commands.add_parser("train", help="train a head on a corpus; resumes from its last checkpoint")
+    _add_common(train)
+    train.add_argument("--corpus", type=Path, default=CORPUS, help="folder of the shards (default: %(default)s)")
+    train.add_argument("--layers", help="target layers read, as speculators counts them (2, the middle, last but 3)")
+    train.add_argument("--vocabulary", type=int, default=8192, help="tokens that the head can draft (%(default)s)")
+    train.add_argument("--longest", type=int, default=768, metavar="TOKENS", help="a row is cut here (%(default)s)")
+    train.add_argument("--steps", type=int, default=2000, help="optimiser steps in all (%(default)s)")
+    train.add_argument("--batch", type=int, default=3072, metavar="TOKENS", help="padding included (%(default)s)")
+    train.add_argument("--unrolled", type=int, default=3, help="drafted tokens that are trained for (%(default)s)")
+    train.add_argument("--learning-rate", type=float, default=1e-3, help="(%(default)s)")
+    train.add_argument("--every", type=int, default=100, help="steps between checkpoints (%(default)s)")
+    export = commands.add_parser("export", help="write the trained head as a folder that other engines read, too")
+    _add_common(export)
+    export.add_argument("folder", type=Path, help="where the head goes")
+    export.add_argument("--licence", default="apache-2.0", help="for the model card (%(default)s)")
     count = commands.add_parser("count", help="what a corpus holds, by kind")
     count.add_argument("--corpus", type=Path, default=CORPUS, help="folder of the shards (default: %(default)s)")
+
+
+def _add_common(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--target", help="a model's folder or hub id; the embedded target by default")
+    parser.add_argument("--work", type=Path, default=WORK, help="hidden states and checkpoints (default: %(default)s)")
+    parser.add_argument("--threads", type=int, help="threads to compute with on a CPU")
 
 
 def main(args: argparse.Namespace) -> int:
     """Run a command; 0 when it did what it was asked."""
     try:
-        return {"synthesise": synthesise, "count": count}[args.command](args)
-    except (CorpusMismatch, ValueError, OSError) as error:
+        commands = {"synthesise": synthesise, "train": train, "export": export, "count": count}
+        return commands[args.command](args)
+    except (CorpusMismatch, ModelUnavailable, ValueError, OSError) as error:
         print(error, file=sys.stderr)
         return 1
     except KeyboardInterrupt:
@@ -71,6 +96,50 @@ def synthesise(args: argparse.Namespace) -> int:
         for tokens in work.run():
             bar.update(tokens - bar.n)
     print(f"{work.tokens:,} answer tokens of this part in {args.corpus}; {work.dropped:,} prompts or rows dropped.")
+    return 0
+
+
+def train(args: argparse.Namespace) -> int:
+    """Compute the hidden states that are missing, then train, with a checkpoint and its figures every so often."""
+    from tqdm import tqdm
+
+    from specdemo.distill.head_model import new_head
+    from specdemo.distill.hidden import HiddenCache, layers_to_read
+    from specdemo.distill.target import load_target
+    from specdemo.distill.train import Recipe, Trainer, draft_vocabulary
+
+    model, tokenizer, _ = load_target(args.target, threads=args.threads)
+    layers = layers_to_read(model, args.layers)
+    cache = HiddenCache(args.work / "hidden", args.corpus, model, layers, args.longest)
+    for done, total in cache.fill():
+        print(f"hidden states of {done:,} of {total:,} tokens", file=sys.stderr)
+    examples = cache.examples()
+    vocab_size = model.get_input_embeddings().weight.shape[0]
+    ids = draft_vocabulary(examples, vocab_size, args.vocabulary, always=tokenizer.all_special_ids)
+    recipe = Recipe(args.steps, args.batch, args.unrolled, learning_rate=args.learning_rate)
+    run = Trainer(new_head(model, ids, len(layers)), model, ids, layers, examples, recipe, args.work / CHECKPOINT)
+    with tqdm(total=recipe.steps, initial=run.step, unit="step") as bar:
+        for progress in run.run():
+            bar.update(progress.step - bar.n)
+            bar.set_postfix_str(f"loss {progress.loss:.3f}")
+            if progress.step % args.every == 0 or progress.step == recipe.steps:
+                run.save()
+                bar.write("\n".join(run.figures()))
+    return 0
+
+
+def export(args: argparse.Namespace) -> int:
+    """Write the head of the last checkpoint."""
+    from specdemo.distill.export import Card, export_head
+    from specdemo.distill.target import load_target
+    from specdemo.distill.train import read_checkpoint
+
+    state = read_checkpoint(args.work / CHECKPOINT)
+    model, _, name = load_target(args.target, threads=args.threads)
+    trained = f"{state['step']:,} steps of {state['recipe']['tokens']:,} tokens, {state['recipe']['unrolled']} unrolled"
+    card = Card(name, args.licence, state["data"], trained, state["figures"])
+    size = export_head(args.folder, state["head"], state["draft_ids"], model, state["layers"], card)
+    print(f"{args.folder}: {size / 1e6:.1f} MB")
     return 0
 
 

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -53,11 +54,12 @@ class Trainer:
         head: TrainableHead,
         target: PreTrainedModel,
         draft_ids: Tensor,
+        layers: Sequence[int],
         examples: Sequence[Example],
         recipe: Recipe,
         checkpoint: Path,
     ):
-        self.head, self.recipe, self.checkpoint = head, recipe, checkpoint
+        self.head, self.layers, self.recipe, self.checkpoint = head, tuple(layers), recipe, checkpoint
         self.draft_ids = draft_ids.to(target.device)
         self._target = target
         self._train = sorted((e for e in examples if not e.held_out), key=lambda e: len(e.ids))
@@ -75,8 +77,10 @@ class Trainer:
             self._resume()
 
     def _resume(self) -> None:
-        state = torch.load(self.checkpoint, weights_only=True, map_location=self.draft_ids.device)
-        if not torch.equal(state["draft_ids"], self.draft_ids):
+        state = read_checkpoint(self.checkpoint)
+        if tuple(state["layers"]) != self.layers:
+            raise ValueError(f"{self.checkpoint} reads layers {state['layers']}: give this run a folder of its own.")
+        if not torch.equal(state["draft_ids"], self.draft_ids.cpu()):
             raise ValueError(
                 f"{self.checkpoint} was trained with another draft vocabulary: give this run a folder of its own."
             )
@@ -90,8 +94,11 @@ class Trainer:
             "head": self.head.state_dict(),
             "optimiser": self.optimiser.state_dict(),
             "step": self.step,
-            "draft_ids": self.draft_ids,
+            "draft_ids": self.draft_ids.cpu(),
+            "layers": self.layers,
             "recipe": asdict(self.recipe),
+            "data": self._data(),
+            "figures": self.figures(),
         }
         part = self.checkpoint.with_suffix(".part")
         self.checkpoint.parent.mkdir(parents=True, exist_ok=True)
@@ -158,6 +165,19 @@ class Trainer:
         """The target's last hidden state [B, T, width] at the position that row t's step `step` stands for."""
         return F.pad(batch.last[:, step + 1 :], (0, 0, 0, step + 1))
 
+    def _data(self) -> str:
+        tokens = sum(len(e.ids) - e.answer for e in self._train)
+        return f"{len(self._train):,} answers of the target to prompts made for this, {tokens:,} tokens"
+
+    def figures(self) -> list[str]:
+        """The held-out figures as lines to print."""
+        if not self._held_out:
+            return ["no rows are held out yet"]
+        lines = []
+        for name, values in self.evaluate().items():
+            lines.append(f"{name}: " + ", ".join(f"{value:.3f}" for value in values))
+        return lines
+
     @torch.inference_mode()
     def evaluate(self, limit: int = 200) -> dict[str, list[float]]:
         """On held-out rows, for each drafted position: greedy agreement and overlap at temperature 1.
@@ -184,12 +204,19 @@ class Trainer:
         return figures | {f"kind/{kind}": [float(np.mean(values))] for kind, values in sorted(kinds.items())}
 
 
+def read_checkpoint(path: Path) -> dict[str, Any]:
+    """What `Trainer.save` wrote. Raises ValueError where there is none."""
+    if not path.exists():
+        raise ValueError(f"There is no checkpoint {path}: run `distill train` first.")
+    return torch.load(path, weights_only=True, map_location="cpu")
+
+
 def draft_vocabulary(examples: Sequence[Example], vocab_size: int, size: int, always: Sequence[int]) -> Tensor:
     """The `size` tokens most frequent in the training answers, `always` among them, as sorted target ids."""
     counts = np.zeros(vocab_size, dtype=np.int64)
     for example in examples:
         if not example.held_out:
             np.add.at(counts, example.ids[example.answer :].astype(np.int64), 1)
-    counts[list(always)] = counts.max() + 1
+    counts[[i for i in always if i < vocab_size]] = counts.max() + 1
     ids = np.argsort(-counts, kind="stable")[: min(size, vocab_size)]
     return torch.from_numpy(np.sort(ids))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from specdemo.decoding.ending import Ending, Limits
 from specdemo.decoding.sampling import SamplingParams
 from specdemo.decoding.speculative import speculative
 from specdemo.decoding.steps import Rule
+from specdemo.distill import main
 from specdemo.distill.corpus import CorpusWriter, Header, Row
 from specdemo.distill.export import Card, export_head
 from specdemo.distill.head_model import HeadShape, TrainableHead, new_head
@@ -23,6 +25,7 @@ from specdemo.distill.hidden import HiddenCache
 from specdemo.distill.train import Recipe, Trainer, draft_vocabulary
 from specdemo.models.head_files import find_head, load_head
 from specdemo.models.runners import make_runner
+from tests.distill.tiny_target import tiny_tokenizer
 from tests.drafters import speculators_heads as made
 from tests.tiny import tiny_llama
 
@@ -51,6 +54,12 @@ def corpus(target: LlamaForCausalLM, tmp_path_factory: pytest.TempPathFactory) -
     return folder
 
 
+def command(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser()
+    main.add_arguments(parser)
+    return main.main(parser.parse_args(arguments))
+
+
 def trainer(target: LlamaForCausalLM, corpus: Path, folder: Path, recipe: Recipe = QUICK) -> Trainer:
     cache = HiddenCache(folder / "hidden", corpus, target, LAYERS, longest=64)
     for _ in cache.fill():
@@ -58,7 +67,7 @@ def trainer(target: LlamaForCausalLM, corpus: Path, folder: Path, recipe: Recipe
     examples = cache.examples()
     ids = draft_vocabulary(examples, 64, 40, always=[2])
     torch.manual_seed(0)
-    return Trainer(new_head(target, ids, len(LAYERS)), target, ids, examples, recipe, folder / "checkpoint.pt")
+    return Trainer(new_head(target, ids, len(LAYERS)), target, ids, LAYERS, examples, recipe, folder / "checkpoint.pt")
 
 
 def test_the_unrolled_steps_equal_the_packages_own_forward():
@@ -145,6 +154,30 @@ def test_an_exported_head_drafts_as_it_was_trained(target: LlamaForCausalLM, cor
 def test_a_checkpoint_of_another_vocabulary_is_refused(target: LlamaForCausalLM, corpus: Path, tmp_path: Path):
     run = trainer(target, corpus, tmp_path)
     run.save()
+    with pytest.raises(ValueError, match="reads layers"):
+        Trainer(run.head, target, run.draft_ids, (1, 2), run._train, QUICK, tmp_path / "checkpoint.pt")
     other = draft_vocabulary(HiddenCache(tmp_path / "hidden", corpus, target, LAYERS, 64).examples(), 64, 30, [2])
     with pytest.raises(ValueError, match="another draft vocabulary"):
-        Trainer(new_head(target, other, 3), target, other, run._train, QUICK, tmp_path / "checkpoint.pt")
+        Trainer(new_head(target, other, 3), target, other, LAYERS, run._train, QUICK, tmp_path / "checkpoint.pt")
+
+
+def test_the_commands_train_export_and_go_on(target: LlamaForCausalLM, corpus: Path, tmp_path: Path, capsys):
+    """From a corpus to a folder that a lane drafts with, by the commands alone."""
+    target.save_pretrained(tmp_path / "target")
+    tiny_tokenizer().save_pretrained(tmp_path / "target")
+    work = ["--target", str(tmp_path / "target"), "--work", str(tmp_path / "work")]
+    options = ["--corpus", str(corpus), "--layers", "1,2", "--vocabulary", "40", "--batch", "400", "--every", "4"]
+    assert command(["train", *work, *options, "--steps", "4"]) == 0
+    assert command(["train", *work, *options, "--steps", "8"]) == 0
+    assert command(["export", *work, str(tmp_path / "head")]) == 0
+    assert "agreement" in (tmp_path / "head" / "README.md").read_text()
+    assert "MB" in capsys.readouterr().out
+    head = load_head(
+        find_head(str(tmp_path / "head")), target.config, target.get_input_embeddings().weight.detach(), 64
+    )
+    assert head.aux_layers == (0, 1)
+
+
+def test_what_cannot_be_trained_or_exported_is_a_sentence(corpus: Path, tmp_path: Path, capsys):
+    assert command(["export", "--work", str(tmp_path), str(tmp_path / "head")]) == 1
+    assert "run `distill train` first" in capsys.readouterr().err
