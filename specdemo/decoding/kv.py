@@ -6,7 +6,6 @@ from the first keys and values that it is given.
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 BLOCK = 32  # capacities are multiples of this, so that a reader may round its key length up
@@ -74,15 +73,3 @@ class KVCache:
         if not 0 <= length <= self.length:
             raise ValueError(f"cannot rewind to {length} tokens: {self.length} are held")
         self.length = length
-
-    @property
-    def bytes(self) -> int:
-        """Memory taken now."""
-        held = [t for layer in self.layers for t in (layer.keys, layer.values) if t is not None]
-        return sum(t.numel() * t.element_size() for t in held)
-
-
-def held(cache: KVCache, index: int) -> tuple[Tensor, Tensor]:
-    """Copies of the held keys and values of one layer, [kv_heads, length, dim]: for a look inside."""
-    layer = cache.layers[index]
-    return tuple(torch.clone(t[0, :, : cache.length]) for t in (layer.keys, layer.values))

@@ -6,8 +6,7 @@ a stream of Steps. Everything here is frozen, picklable and free of tensors.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from specdemo.decoding.sampling import SamplingParams
@@ -150,10 +149,6 @@ class Trace:
     environment: dict[str, str] = field(default_factory=dict)
     row: int = 0
     version: int = SCHEMA_VERSION
-
-    def add(self, steps: Iterable[Step]) -> Trace:
-        """The trace with more steps at its end."""
-        return replace(self, steps=(*self.steps, *steps))
 
     @property
     def tokens(self) -> tuple[Token, ...]:

@@ -120,12 +120,12 @@ class HeadDrafter:
         self._commit_rows(ids, hidden[: accepted + 1])
 
     def _commit_rows(self, ids: Tensor, hidden: Tensor) -> None:
-        self._feature = self._run(ids, self.feature(hidden))[-1:]
+        self._feature = self._run(ids, self._read(hidden))[-1:]
         self._logits = self._head(self._feature)
         self._committed = self._kv.length
 
-    def feature(self, hidden: Tensor) -> Tensor:
-        """[n, d] from the target's hidden states [n, len(aux) * width]."""
+    def _read(self, hidden: Tensor) -> Tensor:
+        """Features [n, d] from the target's hidden states [n, len(aux) * width]."""
         w = self._weights
         hidden = hidden.to(w.norm.dtype)
         if w.fc_norms:

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from transformers import Gemma3ForCausalLM, Gemma3TextConfig, MistralConfig, MistralForCausalLM, PreTrainedModel
 
 from specdemo.decoding.forward import LeanRunner
-from specdemo.decoding.kv import held
 from specdemo.decoding.runner import PREFILL_CHUNK, Runner, prefill
 from specdemo.models.general_runner import GeneralRunner, RunnerRefused
 from specdemo.models.lean import lean_runner
+from tests.held import held
 from tests.tiny import tiny_gpt2, tiny_llama, tiny_qwen2, tiny_qwen3
 
 LENGTH = 60

@@ -49,7 +49,7 @@ def runs(draw: st.DrawFn) -> Trace:
     steps = speculative(
         ChainRunner(CHAIN), drafter, prompt, params, rule, draw(st.integers(0, 16)), Ending(limits, len(prompt))
     )
-    return Trace("speculative", prompt, params, rule).add(steps)
+    return Trace("speculative", prompt, params, rule, tuple(steps))
 
 
 def uncut(step: Step) -> int:
