@@ -73,7 +73,7 @@ def test_what_stands_before_the_commands_is_three_sentences_and_a_picture() -> N
 @pytest.mark.parametrize("name", ["requirements.txt", "requirements-dev.txt"])
 def test_every_requirement_is_pinned_and_none_names_where_it_is_from(name: str) -> None:
     for line in (ROOT / name).read_text("utf-8").splitlines():
-        assert re.fullmatch(r"#.*|-r requirements\.txt|[a-z_\d]+==\d[\w.]*|", line), line
+        assert re.fullmatch(r"#.*|-r requirements\.txt|[a-z_\d-]+==\d[\w.]*|", line), line
 
 
 def test_what_runs_here_is_what_is_pinned() -> None:

@@ -1,7 +1,7 @@
 """How does a plain generator of Steps reach a web page? A thread runs it and puts what happens into a queue.
 
-The model lock (the desk's device) is held here and nowhere else. `stop` ends the run within one step; nothing ever
-waits for the thread.
+The desk's device is held from before the pair is loaded to after the last step. `stop` ends the run within one step;
+nothing ever waits for the thread.
 """
 
 from __future__ import annotations
@@ -158,9 +158,9 @@ class Worker:
         emitted: dict[Lane, list[int]] = {lane: [] for lane in Lane}
         steps = engine.race(pair, request)
         try:
-            for lane, step in ((one.lane, one.step) for one in steps):
-                emitted[lane].extend(token.id for token in step.tokens)
-                self._events.put(self._spelled(pair, lane, step, spellers[lane]))
+            for one in steps:
+                emitted[one.lane].extend(token.id for token in one.step.tokens)
+                self._events.put(self._spelled(pair, one.lane, one.step, spellers[one.lane]))
                 if self.stop.is_set():
                     return emitted, True
         finally:
