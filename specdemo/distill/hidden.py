@@ -16,6 +16,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from specdemo.distill.corpus import Row, read_rows
+from specdemo.models.head_files import usual_layers
 
 BATCH_TOKENS = 4096
 
@@ -23,7 +24,7 @@ BATCH_TOKENS = 4096
 def layers_to_read(model: PreTrainedModel, named: str | None) -> tuple[int, ...]:
     """Ids as speculators counts them (k: what k layers have made), from "2,15,27"; by default EAGLE-3's three."""
     count = model.config.get_text_config(decoder=True).num_hidden_layers
-    ids = (2, count // 2, count - 3) if named is None else tuple(int(part) for part in named.split(","))
+    ids = usual_layers(count) if named is None else tuple(int(part) for part in named.split(","))
     if len(set(ids)) < len(ids) or not all(1 <= i < count for i in ids):
         raise ValueError(f"A head can read layers 1 to {count - 1} of this target, each once, not {named or ids}.")
     return ids

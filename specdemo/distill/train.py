@@ -38,7 +38,7 @@ class Recipe:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """After an optimiser step. loss: mean over the last steps, nats a token; seconds: spent in this session."""
+    """After an optimiser step. loss: mean over the last steps, nats a token; seconds: since this run began."""
 
     step: int
     loss: float

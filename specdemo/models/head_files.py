@@ -46,6 +46,11 @@ def find_head(name: str, progress: Progress = silent) -> HeadSource | None:
     return HeadSource(name, folder, name) if is_head(folder) else None
 
 
+def usual_layers(count: int) -> tuple[int, int, int]:
+    """Which of a target's `count` layers EAGLE-3 reads where nothing else is said: id k is what k layers have made."""
+    return 2, count // 2, count - 3
+
+
 def is_head(folder: Path) -> bool:
     """Whether a folder holds an EAGLE-3 head, in either layout."""
     try:
@@ -140,7 +145,7 @@ def _head_config(
     ids = config.get("eagle_aux_hidden_state_layer_ids") or config.get("eagle_config", {}).get(
         "eagle_aux_hidden_state_layer_ids"
     )
-    ids = ids or [2, count // 2, count - 3]
+    ids = ids or usual_layers(count)
     if len(ids) != fc.shape[1] // width:
         raise PairRefused(f"The head names {len(ids)} target layers but reads {fc.shape[1] // width} of this width.")
     if not all(1 <= i <= count for i in ids):
