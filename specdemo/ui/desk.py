@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -11,6 +10,7 @@ from typing import Any
 
 from specdemo.models.progress import Progress
 from specdemo.ui.engine import Engine, Fact
+from specdemo.ui.parts import encode
 
 
 class Loaded(StrEnum):
@@ -34,10 +34,7 @@ class Status:
     def line(self) -> str:
         """As the header's script reads it."""
         fraction = None if self.fraction is None else round(self.fraction, 2)
-        return json.dumps(
-            {"state": self.state, "fraction": fraction, "message": self.message, "facts": self.facts},
-            ensure_ascii=False,
-        )
+        return encode({"state": self.state, "fraction": fraction, "message": self.message, "facts": self.facts})
 
 
 class Desk:

@@ -5,7 +5,6 @@ One generator drives all outputs of a run. Page events are private and leave no 
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -20,7 +19,7 @@ from specdemo.ui.desk import Desk, Loaded
 from specdemo.ui.engine import AS_TARGET
 from specdemo.ui.examples import chips, load_examples
 from specdemo.ui.panes import pane
-from specdemo.ui.parts import Part, head
+from specdemo.ui.parts import Part, encode, head
 from specdemo.ui.show import Show
 from specdemo.ui.text import DEFAULT, say
 from specdemo.ui.theme import theme
@@ -88,7 +87,7 @@ class Page:
                 self.run = gr.Button(say(DEFAULT, "run"), variant="primary", elem_id="sd-run", elem_classes=["sd-btn"])
                 self.stop = gr.Button(say(DEFAULT, "stop"), elem_id="sd-stop", elem_classes=["sd-btn"])
             values = self.controls.read(tuple(block.value for block in self.controls.inputs))
-            self.chips = chips(self.examples, json.dumps(summary(values)))
+            self.chips = chips(self.examples, encode(summary(values)))
             self.board = scoreboard.scoreboard()
             with gr.Row(elem_classes=["sd-lanes"]):
                 self.panes = {lane: pane(lane) for lane in Lane}
@@ -119,7 +118,7 @@ class Page:
         self.chips.pick(self.pick, None, self.prompt, queue=False, **PRIVATE)
         gr.on(
             [block.change for block in self.controls.inputs],
-            lambda *values: json.dumps(summary(self.controls.read(values))),
+            lambda *values: encode(summary(self.controls.read(values))),
             self.controls.inputs,
             self.chips,
             queue=False,

@@ -5,11 +5,9 @@ Gradio sends a string's growth as an append, so a line costs its own length and 
 
 from __future__ import annotations
 
-import json
-
 from specdemo.decoding.steps import Origin, Stop, Token, Verdict, Why
 from specdemo.race import Lane
-from specdemo.ui.parts import Part
+from specdemo.ui.parts import Part, encode
 from specdemo.ui.worker import Wrote
 
 MARKS = {Origin.TARGET: "n", Origin.ACCEPTED: "a", Origin.CORRECTED: "c", Origin.BONUS: "b", Origin.UNKNOWN: "u"}
@@ -74,7 +72,5 @@ def _rounded(value: float | None) -> float | None:
     return int(value) if value == int(value) else round(value, 4)
 
 
-def _line(entry: dict[str, object]) -> str:
-    """One line of JSON in which no markup and none of Gradio's translation markers can be found."""
-    text = json.dumps(entry, ensure_ascii=False, separators=(",", ":"))
-    return text.replace("<", "\\u003c").replace("__i18n__{", "__i18n__\\u007b") + "\n"
+def _line(value: dict[str, object]) -> str:
+    return encode(value) + "\n"

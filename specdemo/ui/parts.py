@@ -52,6 +52,15 @@ class Part(gr.HTML):
         return value
 
 
+def encode(value: Any) -> str:
+    """JSON on one line for a part's script, in which no markup and none of Gradio's translation marks can be found.
+
+    Text of models and visitors may be in it.
+    """
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace("__i18n__{", "__i18n__\\u007b")
+
+
 def head() -> str:
     """Styles, strings and scripts that all parts share, for the page's <head>.
 

@@ -5,7 +5,6 @@ Nothing is measured here. Sentences go out as [key, parameters] of ui.text, so t
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from specdemo.decoding.steps import Origin
@@ -21,11 +20,6 @@ MANY_IDLE_STEPS = 0.5  # share of steps without a draft from which the page says
 def scoreboard() -> Part:
     """The scoreboard, before any run."""
     return Part("board", elem_id="sd-board", elem_classes=["sd-part"])
-
-
-def encode(board: dict[str, Any]) -> str:
-    """As the scoreboard's script reads it."""
-    return json.dumps(board, ensure_ascii=False, separators=(",", ":")).replace("__i18n__{", "__i18n__\\u007b")
 
 
 def message(key: str, **params: str) -> dict[str, Any]:

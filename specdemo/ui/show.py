@@ -18,6 +18,7 @@ from specdemo.race import Lane, Request
 from specdemo.ui import figures, scoreboard
 from specdemo.ui.charts import chart_figures
 from specdemo.ui.panes import PaneStream
+from specdemo.ui.parts import encode
 from specdemo.ui.worker import Began, Ended, Event, Loading, Refused, Waiting, Wrote
 
 FIGURES_EVERY = 0.25  # seconds
@@ -106,7 +107,7 @@ class Show:
             board |= self._account()
         if written and self._state == "refused":  # it failed on the way: what it wrote stays, but it proves nothing
             board |= self._message | {"speed": None, "speedNote": None, "more": []}
-        return scoreboard.encode(board)
+        return encode(board)
 
     def _account(self) -> dict[str, Any]:
         baseline, speculative = self._lanes[Lane.BASELINE], self._lanes[Lane.SPECULATIVE]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from types import SimpleNamespace
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from specdemo.ui.controls import NUMBERS, NumberRefused, request
 from specdemo.ui.desk import Desk
 from specdemo.ui.page import Page, launch_options
-from specdemo.ui.parts import Part
+from specdemo.ui.parts import Part, encode
 from tests.ui.synthetic import Synthetic
 
 SECONDS = 10
@@ -92,3 +93,10 @@ def test_absurd_numbers_are_refused_by_name(page: Page, name: str, wrong: object
 
 def test_an_empty_draft_temperature_takes_the_other(page: Page) -> None:
     assert request(page.controls.read(tuple(values(page)))).params.draft_temperature is None
+
+
+def test_no_part_is_sent_markup_or_gradios_translation_marks():
+    line = encode({"text": "<img src=x onerror=alert(1)> __i18n__{x} ${y}"})
+    assert "<" not in line
+    assert "__i18n__{" not in line
+    assert json.loads(line) == {"text": "<img src=x onerror=alert(1)> __i18n__{x} ${y}"}
