@@ -97,11 +97,11 @@ class Controls:
             self._choice("target_precision", target_precision)
         with self._group("sampling", open=False):
             self._dial("temperature")
-            self._made["draft_temperature"] = gr.Number(
-                value=None,
-                step=0.05,
+            self._made["draft_temperature"] = gr.Textbox(  # text, because Gradio shows and sends an empty number as 0
                 label=say(DEFAULT, "draft_temperature"),
                 info=say(DEFAULT, "draft_temperature.info"),
+                elem_id="sd-set-draft_temperature",
+                max_lines=1,
             )
             for name in ("top_p", "top_k", "min_p", "repetition_penalty"):
                 self._dial(name)
@@ -182,9 +182,6 @@ def _choices(name: str, language: str) -> list[tuple[str, str]]:
 def request(values: dict[str, Any]) -> Request:
     """What the settings ask for, the prompt's ids still missing. Raises NumberRefused."""
     numbers = {name: _number(name, values[name], limits) for name, limits in NUMBERS.items()}
-    draft_temperature = values["draft_temperature"]
-    if draft_temperature is not None:
-        draft_temperature = _number("draft_temperature", draft_temperature, DRAFT_TEMPERATURE)
     params = SamplingParams(
         temperature=numbers["temperature"],
         top_k=numbers["top_k"],
@@ -192,7 +189,7 @@ def request(values: dict[str, Any]) -> Request:
         min_p=numbers["min_p"],
         repetition_penalty=numbers["repetition_penalty"],
         seed=numbers["seed"],
-        draft_temperature=draft_temperature,
+        draft_temperature=_optional("draft_temperature", values["draft_temperature"], DRAFT_TEMPERATURE),
     )
     return Request(
         prompt_ids=(),
@@ -210,6 +207,17 @@ def summary(values: dict[str, Any]) -> list[tuple[str, dict[str, str]]]:
     sampling = ("summary.sampled", {"temperature": f"{temperature:g}"}) if temperature else ("summary.greedy", {})
     rest = {"gamma": str(values["gamma"]), "max_new_tokens": str(values["max_new_tokens"])}
     return [sampling, ("summary.rest", rest), (f"mode.{values['mode']}", {})]
+
+
+def _optional(name: str, value: Any, limits: Range) -> float | None:
+    """A number typed as text; None where nothing is typed."""
+    if value is None or value == "":
+        return None
+    try:
+        value = float(value)
+    except (TypeError, ValueError):
+        value = math.nan
+    return _number(name, value, limits)
 
 
 def _number(name: str, value: Any, limits: Range) -> Any:

@@ -130,6 +130,7 @@ class Synthetic:
         """Both lanes, always the one whose clock is behind."""
         self.closed.clear()
         self.steps = []
+        self.asked = request
         running = {Lane.BASELINE: self._baseline(request), Lane.SPECULATIVE: self._speculative(request)}
         clocks = dict.fromkeys(running, 0.0)
         try:
