@@ -37,7 +37,7 @@ class HeadSource:
 
 def find_head(name: str, progress: Progress = silent) -> HeadSource | None:
     """The head in a folder or hub repository; None where it holds something else, or cannot be looked into."""
-    path = Path(name).expanduser()
+    path = hub.named_path(name)
     if path.is_dir():
         return HeadSource(path.resolve().name, path) if is_head(path) else None
     if path.exists() or path.is_absolute() or name.startswith((".", "~")) or "/" not in name:
@@ -56,6 +56,8 @@ def is_head(folder: Path) -> bool:
     try:
         config = json.loads((folder / "config.json").read_text())
     except (OSError, ValueError):
+        return False
+    if not isinstance(config, dict):
         return False
     return config.get("speculators_model_type") == "eagle3" or "draft_vocab_size" in config
 

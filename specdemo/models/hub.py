@@ -53,6 +53,18 @@ def download(
         raise _refusal(repository, error) from error
 
 
+def named_path(name: str) -> Path:
+    """A model's name as a path, which need not exist; ModelUnavailable where it can be neither path nor repository."""
+    try:
+        path = Path(name).expanduser()
+        path.exists()
+    except (OSError, RuntimeError) as error:  # too long a name; the home of somebody unknown
+        shown = name if len(name) <= 60 else f"{name[:57]}..."
+        reason = getattr(error, "strerror", None) or str(error).rstrip(".")
+        raise ModelUnavailable(f"No model can be called {shown} ({reason}): give a folder or a hub id.") from error
+    return path
+
+
 def _refusal(repository: str, error: Exception) -> ModelUnavailable:
     if isinstance(error, errors.GatedRepoError):
         return ModelUnavailable(

@@ -67,7 +67,7 @@ def find_model(name: str, progress: Progress = silent) -> Source:
 
     Raises ModelUnavailable.
     """
-    path = Path(name).expanduser()
+    path = hub.named_path(name)
     if name == EMBEDDED or (path.suffix in (".whl", ".gguf") and path.is_file()):
         folder = embedded.embedded_folder(None if name == EMBEDDED else path, progress)
         return _describe(embedded.NAME, origin_of(folder), folder)
@@ -134,6 +134,8 @@ def resolve_device(name: str | None) -> torch.device:
         raise ModelUnavailable(f"The device {name!r} cannot be used here: {first_line(error)}") from error
     if device.type == "meta":
         raise ModelUnavailable("The device 'meta' holds no numbers: choose cpu or cuda.")
+    if device.type == "cpu":  # weights on cpu:0 say that they are on cpu
+        return torch.device("cpu")
     return torch.device("cuda", torch.cuda.current_device()) if device == torch.device("cuda") else device
 
 
@@ -142,7 +144,7 @@ def _describe(title: str, origin: str, folder: Path, repository: str | None = No
         raise ModelUnavailable(f"{repository or folder} is not a transformers model: it has no config.json.")
     try:
         config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
-    except (OSError, ValueError, KeyError) as error:
+    except Exception as error:  # any value of any type may stand in a stranger's file
         raise ModelUnavailable(f"{title} cannot be loaded: {first_line(error)}") from error
     return Source(title, origin, folder, config, load_tokenizer(folder), repository)
 

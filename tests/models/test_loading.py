@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
@@ -16,6 +17,7 @@ from transformers import T5Config
 from specdemo.models import hub, loading
 from specdemo.models.embedded import embedded_folder
 from specdemo.models.errors import ModelUnavailable
+from specdemo.models.head_files import find_head
 from specdemo.models.loading import find_model, load_model, load_tokenizer, resolve_device
 from specdemo.models.precision import Precision, parse_precision
 from tests.models.tiny_tokenizers import word_tokenizer
@@ -121,6 +123,30 @@ def test_a_config_of_no_known_model(tmp_path: Path, config: str) -> None:
     (tmp_path / "config.json").write_text(config)
     with pytest.raises(ModelUnavailable, match="cannot be loaded: "):
         find_model(str(tmp_path))
+
+
+@pytest.mark.parametrize("key", ["hidden_size", "num_attention_heads"])
+@pytest.mark.parametrize("value", ["x", 0, [], None])
+def test_a_config_with_hostile_values_is_refused_or_read(llama: Path, key: str, value: object) -> None:
+    config = json.loads((llama / "config.json").read_text())
+    (llama / "config.json").write_text(json.dumps(config | {key: value}))
+    with contextlib.suppress(ModelUnavailable):
+        find_model(str(llama))
+
+
+@pytest.mark.parametrize("config", ["[]", "null", "7"])
+def test_a_config_that_is_no_object(llama: Path, config: str) -> None:
+    (llama / "config.json").write_text(config)
+    assert find_head(str(llama)) is None
+    with pytest.raises(ModelUnavailable, match="llama cannot be loaded"):
+        find_model(str(llama))
+
+
+@pytest.mark.parametrize("name", ["~nobody-of-this-name/model", "a" * 300])
+@pytest.mark.parametrize("find", [find_model, find_head])
+def test_a_name_that_no_file_can_have(name: str, find: Callable[[str], object]) -> None:
+    with pytest.raises(ModelUnavailable, match="No model can be called"):
+        find(name)
 
 
 def test_no_tokenizer(tmp_path: Path) -> None:
@@ -233,6 +259,11 @@ def test_devices() -> None:
     for name in ("gpu", "meta", "cuda:99"):
         with pytest.raises(ModelUnavailable, match=name):
             resolve_device(name)
+
+
+def test_a_numbered_cpu_is_the_cpu(llama: Path) -> None:
+    device = resolve_device("cpu:0")
+    assert load_model(find_model(str(llama)), Precision.FP32, device).model.device == CPU
 
 
 def test_the_tiny_tokenizer_has_the_size_it_is_asked_for() -> None:
