@@ -174,6 +174,14 @@ def test_the_numbers_of_the_verdict_explain_the_speedup(lane: LaneMetrics) -> No
     assert both.speedup == pytest.approx(both.tokens_per_target_pass / both.break_even_tokens_per_pass)
 
 
+def test_a_padded_baseline_is_reckoned_without_its_padding(lane: LaneMetrics) -> None:
+    padded, plain = plain_lane(list(range(1, 12)), 0.8), plain_lane(list(range(1, 12)), 0.4)
+    both, other = compare(padded, lane, padding=2.0), compare(plain, lane)
+    assert both.speedup == pytest.approx(other.speedup)
+    assert both.end_to_end_speedup == pytest.approx(other.end_to_end_speedup)
+    assert both.break_even_tokens_per_pass == pytest.approx(other.break_even_tokens_per_pass)
+
+
 @pytest.mark.parametrize(
     ("plain_seconds", "speed"),
     [(0.1551, Speed.SLOWER), (0.1553, Speed.EQUAL), (0.1647, Speed.EQUAL), (0.1649, Speed.FASTER)],

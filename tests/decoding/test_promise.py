@@ -41,7 +41,7 @@ class Stub:
 def test_rows_that_are_always_the_same_are_promised() -> None:
     result = probe(Stub(), gamma=16)
     assert result.promise is Promise.BIT_IDENTICAL
-    assert result.differing == 0 and result.compared > 50
+    assert result.differing == 0 and result.compared >= 30
     assert result.contexts == CONTEXTS and result.rows == (2, 5, 9, 17)
 
 
@@ -69,5 +69,5 @@ def test_it_asks_about_the_draft_length_in_use() -> None:
 def test_a_short_context_is_probed_within_its_length() -> None:
     stub = Stub()
     stub.max_length = 64
-    assert probe(stub).contexts == (5, 28)
+    assert probe(stub).contexts == (5, 30)
     assert stub.capacity <= 64 and stub.length == 0
