@@ -20,6 +20,7 @@ def main() -> None:
     parser.add_argument("--port", type=int, help="(the first free one from 7860)")
     parser.add_argument("--equal-shapes", action="store_true", help="equal numbers of rows, for the sake of equal bits")
     args = parser.parse_args()
+    print("Starting; the address of the page follows in some seconds.", flush=True)
 
     from specdemo.models.pair import PairSpec  # torch takes seconds: `--help` does not wait for it
     from specdemo.ui.desk import Desk

@@ -10,6 +10,7 @@ import argparse
 import importlib
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -88,8 +89,9 @@ def run(args: argparse.Namespace) -> int:
 
     from specdemo.models.errors import ModelUnavailable, PairRefused
     from specdemo.models.pair import PairSpec, load_pair
-    from specdemo.race import RequestRefused, check
+    from specdemo.race import RequestRefused, check, check_settings
 
+    sys.stdout.reconfigure(errors="replace")  # a terminal that cannot spell a character still shows the rest
     console = Console(highlight=False, markup=False)
     spec = PairSpec(
         args.target,
@@ -100,33 +102,43 @@ def run(args: argparse.Namespace) -> int:
         equal_shapes=args.equal_shapes,
     )
     try:
-        if args.json is not None and not args.json.resolve().parent.is_dir():
-            raise RequestRefused(f"There is no folder {args.json.resolve().parent} to write {args.json.name} into.")
+        _refuse_unwritable(args.json)
         _refuse_unreadable(args.prompt)
+        request = _request(args)
+        check_settings(request)  # before the models load
         with _Progress() as progress:
             pair = load_pair(spec, progress)
-        request = _request(args, pair)
+        request = replace(request, prompt_ids=_prompt_ids(args.prompt, pair))
         check(pair, request)
     except (ModelUnavailable, PairRefused, RequestRefused) as error:
         print(error, file=sys.stderr)
         return REFUSED
     recordings, interrupted = _race(console, pair, request)
-    comparison = _compare(pair, request, recordings)
-    _show(console, pair, recordings, comparison, request)
     kept = args.json is None or _keep(args.json, pair, request, recordings)
+    try:
+        _show(console, pair, recordings, _compare(pair, request, recordings), request)
+    except OSError as error:  # a full disk behind the output, or nobody who reads it any more
+        print(f"The result could not be shown: {error.strerror or error}.", file=sys.stderr)
+        return REFUSED
     return INTERRUPTED if interrupted else 0 if kept else REFUSED
 
 
-def _request(args: argparse.Namespace, pair: Pair) -> Request:
-    from specdemo.decoding.sampling import SamplingParams
-    from specdemo.decoding.steps import Rule
+def _prompt_ids(prompt: str, pair: Pair) -> tuple[int, ...]:
     from specdemo.models.text import encode_chat
-    from specdemo.race import Mode, Request, RequestRefused
+    from specdemo.race import RequestRefused
 
     try:
-        prompt_ids = encode_chat(pair.tokenizer, [{"role": "user", "content": args.prompt}])
+        return tuple(encode_chat(pair.tokenizer, [{"role": "user", "content": prompt}]))
     except ValueError as error:
         raise RequestRefused(str(error)) from error
+
+
+def _request(args: argparse.Namespace) -> Request:
+    """What the options ask for, the prompt's ids still missing."""
+    from specdemo.decoding.sampling import SamplingParams
+    from specdemo.decoding.steps import Rule
+    from specdemo.race import Mode, Request
+
     params = SamplingParams(
         temperature=args.temperature,
         top_k=args.top_k,
@@ -137,7 +149,7 @@ def _request(args: argparse.Namespace, pair: Pair) -> Request:
         draft_temperature=args.draft_temperature,
     )
     return Request(
-        prompt_ids=tuple(prompt_ids),
+        prompt_ids=(),
         params=params,
         rule=Rule(args.rule.replace("-", " ")),
         gamma=args.gamma,
@@ -145,6 +157,18 @@ def _request(args: argparse.Namespace, pair: Pair) -> Request:
         stop_strings=tuple(args.stop),
         mode=Mode(args.mode.replace("-", " ")),
     )
+
+
+def _refuse_unwritable(path: Path | None) -> None:
+    """Before the models load: a file that no trace could be written to."""
+    from specdemo.race import RequestRefused
+
+    if path is None:
+        return
+    if path.is_dir():
+        raise RequestRefused(f"{path} is a folder: name a file in it for the traces.")
+    if not path.resolve().parent.is_dir():
+        raise RequestRefused(f"There is no folder {path.resolve().parent} to write {path.name} into.")
 
 
 def _refuse_unreadable(prompt: str) -> None:

@@ -75,7 +75,20 @@ _RANGES = {  # name: what it is called on the page, lowest, highest, the kind of
 
 
 def check(pair: Pair, request: Request) -> None:
-    """Raise RequestRefused for a request that no lane can run, whatever number came in."""
+    """Raise RequestRefused for a request that this pair cannot run, whatever came in."""
+    check_settings(request)
+    n = len(request.prompt_ids)
+    if n == 0:
+        raise RequestRefused("The prompt is empty for this model: write something that it has tokens for.")
+    if n >= pair.context:
+        raise RequestRefused(
+            f"The prompt takes {n:,} tokens and this pair's context holds {pair.context:,}, the answer included: "
+            f"shorten the prompt by at least {n - pair.context + 1:,} tokens."
+        )
+
+
+def check_settings(request: Request) -> None:
+    """The part of `check` that needs no model: raise RequestRefused for settings that no lane can run."""
     params = request.params
     for name, limits in _RANGES.items():
         value = getattr(params, name)
@@ -89,14 +102,6 @@ def check(pair: Pair, request: Request) -> None:
     for value, kind, title in ((request.rule, Rule, "The rule"), (request.mode, Mode, "The mode")):
         if not isinstance(value, kind):
             raise RequestRefused(f"{title} must be one of {', '.join(kind)}, not {_shown(value)}.")
-    n = len(request.prompt_ids)
-    if n == 0:
-        raise RequestRefused("The prompt is empty for this model: write something that it has tokens for.")
-    if n >= pair.context:
-        raise RequestRefused(
-            f"The prompt takes {n:,} tokens and this pair's context holds {pair.context:,}, the answer included: "
-            f"shorten the prompt by at least {n - pair.context + 1:,} tokens."
-        )
 
 
 def _refuse_outside(value: object, title: str, lowest: float, highest: float, kind: type | UnionType) -> None:

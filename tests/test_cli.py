@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import signal
 import subprocess
@@ -194,14 +195,38 @@ def test_a_refused_pair_is_a_sentence_and_exit_code_two(
     assert capsys.readouterr().err == f"{error}\n"
 
 
-def test_a_trace_that_cannot_be_written_is_said_after_the_race_is_shown(
-    scripted: SimpleNamespace, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_what_can_be_refused_without_a_model_is_refused_before_one_loads(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "race.json").mkdir()
+    monkeypatch.setattr("specdemo.models.pair.load_pair", lambda *_: pytest.fail("a model was loaded"))
+    for options in (["--gamma", "99"], ["--temperature", "-1"], ["--json", str(tmp_path)]):
+        assert cli.main(["run", "hi", *options]) == 2
+    assert f"{tmp_path} is a folder" in capsys.readouterr().err
+
+
+def test_a_trace_that_cannot_be_written_is_said_and_the_race_is_shown(
+    scripted: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("specdemo.trace_files.save", full)
     assert cli.main(["run", "hi", "--json", str(tmp_path / "race.json")]) == 2
     out, err = capsys.readouterr()
     assert "3.3× faster" in out
-    assert "could not be written" in err
+    assert "could not be written" in err and "No space left" in err
+
+
+def test_a_race_that_cannot_be_shown_is_kept_all_the_same(
+    scripted: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("specdemo.terminal.panes", full)
+    assert cli.main(["run", "hi", "--json", str(tmp_path / "race.json")]) == 2
+    assert trace_files.load(tmp_path / "race.json").baseline.steps
+    assert "could not be shown: No space left" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("place", [(Lane.BASELINE, 0), (Lane.BASELINE, 5), (Lane.SPECULATIVE, 3)])

@@ -46,6 +46,6 @@ def draw_one(sampler: Sampler, logits: Tensor, position: int) -> tuple[Tensor, T
     """Draw the token [1] that stands at `position` from logits [1, vocab]; p [] as sampled, p_raw [] before that."""
     logits = logits.float()
     p = sampler.target(logits, drafted=logits.new_empty(0, dtype=torch.long))
-    noise = sampler.noise(Stream.TARGET, [position]) if sampler.params.temperature else 1
+    noise = sampler.noise(Stream.TARGET, [position], p) if sampler.params.temperature else 1
     ids = race_winner(p, noise)  # [1]
     return ids, p[0, ids[0]].double(), (logits[0, ids[0]] - logits.logsumexp(-1)[0]).exp().double()

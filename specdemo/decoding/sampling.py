@@ -65,14 +65,18 @@ def noise_keys(seed: int, stream: Stream, counters: Sequence[int]) -> list[tuple
     return [(_signed(x), _signed(x >> 32)) for x in mixed]
 
 
-def uniform_bits(keys: list[tuple[int, int]], ids: Tensor) -> Tensor:
-    """31 uniform bits as int32 [rows, n] for each key and each id [n] (int32).
+def _key_columns(keys: list[tuple[int, int]], device: torch.device) -> Tensor:
+    """The keys as int32 [2, rows] on the device."""
+    return torch.tensor(keys, dtype=torch.int32).to(device, non_blocking=True).T
 
-    A keyed integer hash: multiply-xorshift rounds with Wellons' "lowbias32" constants, the second key between them.
-    int32 products wrap; the masks make the arithmetic shifts logical.
+
+def _hash(ids: Tensor, first: Tensor, second: Tensor) -> Tensor:
+    """31 uniform bits as int32, element by element: a keyed integer hash.
+
+    Multiply-xorshift rounds with Wellons' "lowbias32" constants, the second key between them. int32 products wrap; the
+    masks make the arithmetic shifts logical.
     """
-    first, second = torch.tensor(keys, dtype=torch.int32).to(ids.device, non_blocking=True).T[:, :, None]
-    x = ids ^ first  # [rows, n]
+    x = ids ^ first
     x ^= (x >> 16) & 0xFFFF
     x *= _signed(0x7FEB352D)
     x ^= (x >> 15) & 0x1FFFF
@@ -84,14 +88,40 @@ def uniform_bits(keys: list[tuple[int, int]], ids: Tensor) -> Tensor:
     return x.bitwise_and_(0x7FFFFFFF)
 
 
+def _as_uniform(bits: Tensor) -> Tensor:
+    return bits.float().add_(0.5).mul_(2.0**-31).clamp_(max=1 - 2.0**-24)
+
+
+def _as_exponential(bits: Tensor) -> Tensor:
+    return _as_uniform(bits).neg_().log1p_().neg_()
+
+
+def uniform_bits(keys: list[tuple[int, int]], ids: Tensor) -> Tensor:
+    """31 uniform bits as int32 [rows, n] for each key and each id [n] (int32)."""
+    first, second = _key_columns(keys, ids.device)[:, :, None]
+    return _hash(ids, first, second)
+
+
 def uniform(keys: list[tuple[int, int]], ids: Tensor) -> Tensor:
     """float32 [rows, n] uniform on (0, 1); fine near 0, where 31 bits keep their relative precision."""
-    return uniform_bits(keys, ids).float().add_(0.5).mul_(2.0**-31).clamp_(max=1 - 2.0**-24)
+    return _as_uniform(uniform_bits(keys, ids))
 
 
 def exponential(keys: list[tuple[int, int]], ids: Tensor) -> Tensor:
     """float32 [rows, n] Exp(1) variates, never 0 nor infinite."""
-    return uniform(keys, ids).neg_().log1p_().neg_()
+    return _as_exponential(uniform_bits(keys, ids))
+
+
+def exponential_where(keys: list[tuple[int, int]], weights: Tensor) -> Tensor:
+    """`exponential` over all ids of weights [rows, n], computed only where a weight is not 0, and 1 elsewhere.
+
+    What weighs nothing never wins, so a race is the same; after top-p a few hundred ids of 49,152 are left.
+    """
+    rows, ids = weights.nonzero(as_tuple=True)
+    first, second = _key_columns(keys, weights.device)[:, rows]
+    noise = torch.ones_like(weights)
+    noise[rows, ids] = _as_exponential(_hash(ids.int(), first, second))
+    return noise
 
 
 def race_winner(weights: Tensor, noise: Tensor) -> Tensor:
@@ -134,20 +164,22 @@ _HEAD = 512
 
 def _nucleus_threshold(p: Tensor, top_p: float) -> Tensor:
     """The probability [rows, 1] of the last token that the smallest set of mass >= top_p takes in."""
-    if p.device.type == "cpu" and p.shape[-1] > 8 * _HEAD:
-        # a row of its own: which way a row goes must not depend on the rows beside it
-        return torch.cat([_threshold_in(_likeliest(row, top_p), top_p) for row in p.split(1)])
-    return _threshold_in(p.sort(-1, descending=True).values, top_p)
-
-
-def _likeliest(p: Tensor, top_p: float) -> Tensor:
-    """Enough of p [1, vocab] to hold the nucleus, descending: the same numbers that sorting all of it begins with."""
+    if p.device.type != "cpu" or p.shape[-1] <= 8 * _HEAD:
+        return _threshold_in(p.sort(-1, descending=True).values, top_p)
     head = p.topk(_HEAD).values
-    if head.sum() >= top_p:
-        return head
-    # All tokens under the floor together weigh half of what the nucleus leaves out: rounding cannot let one in.
-    floor = (1 - top_p) / p.shape[-1] / 2
-    return p.masked_select(~(p < floor)).sort(descending=True).values[None]  # keeps what is not a number
+    threshold = _threshold_in(head, top_p)
+    # a running sum, because its bits do not depend on the rows beside it, as those of a sum do
+    flat = head.cumsum(-1)[:, -1] < top_p
+    for row in flat.nonzero()[:, 0].tolist():
+        threshold[row] = _threshold_in(_above_floor(p[row], top_p), top_p)
+    return threshold
+
+
+def _above_floor(p: Tensor, top_p: float) -> Tensor:
+    """Enough of p [vocab] to hold the nucleus, descending: the same numbers that sorting all of it begins with."""
+    # all tokens under the floor together weigh half of what the nucleus leaves out: rounding cannot let one in
+    floor = (1 - top_p) / len(p) / 2
+    return p.masked_select(p >= floor).sort(descending=True).values
 
 
 def _threshold_in(descending: Tensor, top_p: float) -> Tensor:
@@ -168,6 +200,7 @@ class Sampler:
     def __init__(self, params: SamplingParams, vocab_size: int, device: torch.device, prompt_ids: Tensor):
         self.params = params
         self.ids = torch.arange(vocab_size, dtype=torch.int32, device=device)
+        self._truncates = params.top_k > 0 or params.top_p < 1 or params.min_p > 0
         self.seen: Tensor | None = None
         if params.repetition_penalty != 1:
             self.seen = torch.zeros(vocab_size, dtype=torch.bool, device=device)
@@ -203,9 +236,13 @@ class Sampler:
             return logits
         return logits / self.params.temperature - self.noise(Stream.TARGET, [position]).log()
 
-    def noise(self, stream: Stream, counters: Sequence[int]) -> Tensor:
-        """Exp(1) noise [len(counters), vocab]."""
-        return exponential(noise_keys(self.params.seed, stream, counters), self.ids)
+    def noise(self, stream: Stream, counters: Sequence[int], weights: Tensor | None = None) -> Tensor:
+        """Exp(1) noise [len(counters), vocab] for a race of these weights, or of any where none are given."""
+        keys = noise_keys(self.params.seed, stream, counters)
+        # finding the places waits for a GPU, and pays only where few are left
+        if weights is not None and self._truncates and weights.device.type == "cpu":
+            return exponential_where(keys, weights)
+        return exponential(keys, self.ids)
 
     def uniforms(self, stream: Stream, counter: int, n: int) -> Tensor:
         """n uniform numbers [n] on (0, 1)."""

@@ -144,7 +144,7 @@ class _Dice:
         shared = self.rule is Rule.SHARED_NOISE
         stream = Stream.TARGET if shared else Stream.DRAFT
         counter = self._position + len(drafted) if shared else self._round << 8 | len(drafted)
-        noise = 1 if self._greedy_draft else self.sampler.noise(stream, [counter])[0]
+        noise = 1 if self._greedy_draft else self.sampler.noise(stream, [counter], q[None])[0]
         token = race_winner(q, noise)
         return token, q[token] if shared else q
 
@@ -153,10 +153,14 @@ class _Dice:
         k = len(draft.ids)
         if self.rule is Rule.SHARED_NOISE or not k:
             positions = range(self._position, self._position + k + 1)
-            noise = p.new_ones(1) if self._greedy else self.sampler.noise(Stream.TARGET, positions)
+            noise = p.new_ones(1) if self._greedy else self.sampler.noise(Stream.TARGET, positions, p)
             return verification.shared_noise(p[None], draft.ids[None], noise[None])
         q = draft.q if draft.q is not None else torch.zeros_like(p[:k]).scatter_(-1, draft.ids[:, None], 1.0)
         uniforms = self.sampler.uniforms(Stream.ACCEPT, self._round, k)
-        noise = p.new_ones(1) if self._greedy else self.sampler.noise(Stream.RESIDUAL, [self._round])
+        noise = (
+            p.new_ones(1)
+            if self._greedy
+            else self.sampler.noise(Stream.RESIDUAL, [self._round], p.amax(0, keepdim=True))
+        )
         rule = verification.rejection if self.rule is Rule.REJECTION else verification.block
         return rule(p[None], draft.ids[None], q[None], uniforms[None], noise)

@@ -66,8 +66,8 @@ class Dial(gr.Slider):
         return payload
 
 
-class NumberRefused(ValueError):
-    """A number that no run can have; key and parameters of the sentence."""
+class SettingRefused(ValueError):
+    """A setting that no run can have; key and parameters of the sentence."""
 
     def __init__(self, key: str, params: dict[str, str]) -> None:
         super().__init__(key)
@@ -180,7 +180,10 @@ def _choices(name: str, language: str) -> list[tuple[str, str]]:
 
 
 def request(values: dict[str, Any]) -> Request:
-    """What the settings ask for, the prompt's ids still missing. Raises NumberRefused."""
+    """What the settings ask for, the prompt's ids still missing. Raises SettingRefused."""
+    for name, known in CHOICES.items():
+        if values[name] not in known:
+            raise SettingRefused("refused.choice", {"name": f"@{name}"})
     numbers = {name: _number(name, values[name], limits) for name, limits in NUMBERS.items()}
     params = SamplingParams(
         temperature=numbers["temperature"],
@@ -222,12 +225,13 @@ def _optional(name: str, value: Any, limits: Range) -> float | None:
 
 def _number(name: str, value: Any, limits: Range) -> Any:
     span = {"name": f"@{name}", "low": f"{limits.low:g}", "high": f"{limits.high:g}"}
-    if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
-        raise NumberRefused("refused.notnumber", span)
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != value:  # nan
+        raise SettingRefused("refused.notnumber", span)
     if not limits.low <= value <= limits.high:
-        raise NumberRefused("refused.number", span | {"value": f"{value:g}"})
+        shown = f"{value:g}" if abs(value) < 1e300 else "∞"  # an int may be wider than any float
+        raise SettingRefused("refused.number", span | {"value": shown})
     if not limits.whole:
         return float(value)
     if value != int(value):
-        raise NumberRefused("refused.notwhole", span | {"value": f"{value:g}"})
+        raise SettingRefused("refused.notwhole", span | {"value": f"{value:g}"})
     return int(value)

@@ -14,7 +14,7 @@ import gradio as gr
 from specdemo.race import Lane, Request
 from specdemo.ui import scoreboard
 from specdemo.ui.charts import charts
-from specdemo.ui.controls import MODEL, NGRAM, Controls, NumberRefused, request, summary
+from specdemo.ui.controls import MODEL, NGRAM, Controls, SettingRefused, request, summary
 from specdemo.ui.desk import Desk, Loaded
 from specdemo.ui.engine import AS_TARGET
 from specdemo.ui.examples import chips, load_examples
@@ -169,7 +169,7 @@ class Page:
             return Refused("refused.empty")
         try:
             asked = request(values)
-        except NumberRefused as refused:
+        except SettingRefused as refused:
             return Refused(refused.key, refused.params)
         drafter = values["drafter"]
         if drafter == MODEL:

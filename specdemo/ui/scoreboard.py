@@ -62,7 +62,7 @@ def verdict(
     if speed is Speed.FAULT:
         return fault(comparison)
     if speed is Speed.NO_SPECULATION:
-        return ("verdict.gamma0" if request.gamma == 0 else "verdict.none", {})
+        return ("verdict.gamma0" if request.gamma == 0 else "verdict.none" if over else "live.none", {})
     if speed is None:
         if over:
             return ("verdict.short", {})

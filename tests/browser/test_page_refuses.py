@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gradio as gr
 import pytest
 from playwright.sync_api import Page, expect
 
+from specdemo.ui.controls import Controls
 from tests.browser.conftest import Demo, run
 
 pytestmark = pytest.mark.browser
@@ -34,10 +36,8 @@ def test_a_prompt_that_cannot_be_run(demo: Demo, page: Page, prompt: str, senten
 def post(page: Page, name: str, value: object) -> None:
     """Run with one setting replaced behind the page's back, as anybody can who posts to the server himself."""
     page.evaluate(
-        """([name, value]) => {
+        """([name, value, settings]) => {
             const fetched = window.fetch;
-            const settings = ['prompt', 'max_new_tokens', 'gamma', 'mode', 'drafter', 'draft_model', 'draft_precision',
-                'temperature', 'draft_temperature', 'top_p', 'top_k', 'min_p', 'repetition_penalty', 'seed', 'rule'];
             window.fetch = (url, options) => {
                 if (String(url).includes('queue/join') && options?.body) {
                     const body = JSON.parse(options.body);
@@ -49,8 +49,15 @@ def post(page: Page, name: str, value: object) -> None:
                 return fetched(url, options);
             };
         }""",
-        [name, value],
+        [name, value, sent()],
     )
+
+
+def sent() -> list[str]:
+    """What a run sends, in its order."""
+    with gr.Blocks():
+        controls = Controls()
+    return ["prompt", *controls.read(tuple(controls.inputs))]
 
 
 @pytest.mark.parametrize(

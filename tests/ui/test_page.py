@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from specdemo.ui.controls import NUMBERS, NumberRefused, request
+from specdemo.ui.controls import CHOICES, NUMBERS, SettingRefused, request
 from specdemo.ui.desk import Desk
 from specdemo.ui.page import Page, launch_options
 from specdemo.ui.parts import Part, encode
@@ -86,9 +86,23 @@ def test_halt_waits_for_nobody_who_does_not_run(page: Page) -> None:
 @pytest.mark.parametrize("name", NUMBERS)
 @pytest.mark.parametrize("wrong", [None, "many", float("nan"), float("inf"), 1e30, -1e30, True])
 def test_absurd_numbers_are_refused_by_name(page: Page, name: str, wrong: object) -> None:
-    with pytest.raises(NumberRefused) as refused:
+    with pytest.raises(SettingRefused) as refused:
         request(page.controls.read(tuple(values(page, **{name: wrong}))))
     assert refused.value.params["name"] == f"@{name}"
+
+
+@pytest.mark.parametrize("name", CHOICES)
+def test_a_choice_that_is_not_offered_is_refused_by_name(page: Page, name: str) -> None:
+    for absurd in (None, "none of these", 3):
+        with pytest.raises(SettingRefused) as refused:
+            request(page.controls.read(tuple(values(page, **{name: absurd}))))
+        assert refused.value.key == "refused.choice" and refused.value.params["name"] == f"@{name}"
+
+
+def test_a_number_wider_than_any_float_is_refused(page: Page) -> None:
+    with pytest.raises(SettingRefused) as refused:
+        request(page.controls.read(tuple(values(page, seed=10**400))))
+    assert refused.value.key == "refused.number"
 
 
 def test_an_empty_draft_temperature_takes_the_other(page: Page) -> None:
