@@ -423,10 +423,15 @@ def test_ctrl_c_ends_the_real_program_cleanly() -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        # who starts the tests in the background leaves SIGINT ignored, and children inherit that
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
-    first = process.stderr.readline()  # "Loading ..." or so: from here on, it is the program that is interrupted
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=120)
+    try:
+        first = process.stderr.readline()  # "Loading ..." or so: from here on, it is the program that is interrupted
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=120)
+    finally:
+        process.kill()
     assert first.endswith("...\n")
     assert process.returncode == 130
     assert "Traceback" not in err

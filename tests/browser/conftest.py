@@ -15,7 +15,8 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from specdemo.ui.desk import Desk, Loaded
 from specdemo.ui.engine import Engine
-from specdemo.ui.page import build_page, launch_options
+from specdemo.ui.page import Page as BuiltPage
+from specdemo.ui.page import launch_options
 from tests.ui.synthetic import Synthetic
 
 CHROMIUM = "/usr/bin/chromium"
@@ -49,21 +50,27 @@ def chromium() -> Iterator[Browser]:
 
 @dataclass
 class Demo:
-    """A page that is served. script: the scripted engine behind it, which a test may bend."""
+    """A page that is served. script: the scripted engine behind it, which a test may bend. built: its server side."""
 
     url: str
     desk: Desk
     script: Synthetic
+    built: BuiltPage
+
+    def wait_for_stop(self, seconds: float) -> bool:
+        """Until a press of Stop has reached the run that is going; whether it did in time."""
+        (worker,) = self.built._workers.values()
+        return worker.stop.wait(seconds)
 
 
 def serve(engine: Engine, spec: object, script: Synthetic) -> Iterator[Demo]:
     """Launch the page on a free port, its pair loading."""
     desk = Desk(engine, spec)
     desk.open()
-    blocks = build_page(desk)
-    _, url, _ = blocks.launch(prevent_thread_lock=True, quiet=True, **launch_options())
-    yield Demo(url, desk, script)
-    blocks.close(verbose=False)
+    built = BuiltPage(desk)
+    _, url, _ = built.blocks.launch(prevent_thread_lock=True, quiet=True, **launch_options())
+    yield Demo(url, desk, script, built)
+    built.blocks.close(verbose=False)
 
 
 @pytest.fixture(scope="session")

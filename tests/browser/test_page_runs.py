@@ -20,7 +20,7 @@ def test_stop_ends_the_model_within_a_step_and_the_next_run_works(demo: Demo, pa
     ask(page, "Go")
     assert demo.script.held.wait(SECONDS)
     page.click("#sd-stop")
-    page.wait_for_function("() => !document.querySelector('#sd-stop').matches(':active')")
+    assert demo.wait_for_stop(SECONDS)
     demo.script.go.set()  # the step under way ends now
     assert demo.script.closed.wait(SECONDS)
     assert len(demo.script.steps) <= 21
