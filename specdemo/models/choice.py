@@ -57,7 +57,8 @@ def load_chosen(
         progress(None, f"Measuring a plain step in {precision}")
         measured[precision] = plain_step(make_runner(loaded.model))
     best = min(measured, key=measured.get)
-    if best is not precision:
+    if best is not precision:  # the last one measured is not the winner: it goes before the winner comes back
+        loaded = None
         loaded = load_model(source, best, device, progress)
     return loaded, Choice(best, measured)
 
