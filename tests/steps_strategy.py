@@ -54,7 +54,7 @@ def lane_steps(draw: st.DrawFn, fixed_gamma: bool = False) -> list[Step]:
 def traces(draw: st.DrawFn, lane: str) -> Trace:
     """Any trace of a lane, every float possible: what a file must bring back."""
     token = st.builds(Token, IDS, st.sampled_from(Origin), ANY_FLOAT, ANY_FLOAT, ANY_FLOAT)
-    drafted = st.builds(Drafted, IDS, st.sampled_from(Verdict), ANY_FLOAT, ANY_FLOAT, ANY_FLOAT, st.none() | IDS)
+    drafted = st.builds(Drafted, IDS, st.sampled_from(Verdict), *[ANY_FLOAT] * 4, st.none() | IDS)
     step = st.builds(
         Step,
         tokens=st.lists(token, max_size=3).map(tuple),
@@ -66,6 +66,7 @@ def traces(draw: st.DrawFn, lane: str) -> Trace:
         verify_seconds=ANY_FLOAT,
         other_seconds=ANY_FLOAT,
         residual_top=st.lists(st.tuples(IDS, st.floats()), max_size=2).map(tuple),
+        residual_mass=ANY_FLOAT,
         stop=st.none() | st.sampled_from(Stop),
     )
     steps = tuple(draw(st.lists(step, max_size=3)))
@@ -80,6 +81,7 @@ def traces(draw: st.DrawFn, lane: str) -> Trace:
         rule=draw(st.sampled_from(Rule)),
         steps=steps,
         texts=tuple(draw(st.just([]) | st.lists(st.text(max_size=4), min_size=tokens, max_size=tokens))),
+        spellings=draw(st.dictionaries(IDS, st.text(max_size=4), max_size=2)),
         pair=draw(facts),
         environment=draw(facts),
         row=draw(st.integers(0, 8)),

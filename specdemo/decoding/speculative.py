@@ -8,6 +8,7 @@ one token of its own. The output is distributed exactly as the target's (Leviath
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -22,6 +23,8 @@ from specdemo.decoding.runner import Runner, prefill
 from specdemo.decoding.sampling import Sampler, SamplingParams, Stream, race_winner
 from specdemo.decoding.steps import Drafted, Origin, Rule, Step, Token, Verdict, Why
 from specdemo.decoding.verification import Judgement
+
+RESIDUAL_TOP = 5  # tokens of the residual that a step keeps
 
 
 @torch.inference_mode()
@@ -65,7 +68,8 @@ def speculative(
         clock.lap("draft")
         out = runner.forward(torch.cat([last, draft.ids]), rows=k + 1, aux_layers=drafter.aux_layers if gamma else ())
         clock.lap("verify")
-        accepted, tokens, drafted = _judge(dice, out.logits.float(), draft)
+        judged, tokens, drafted = _judge(dice, out.logits.float(), draft)
+        accepted = len(tokens) - 1
         keep, stop = ending.cut([token.id for token in tokens])
         ids = [token.id for token in tokens]
         runner.rewind(length + 1 + accepted)
@@ -76,13 +80,14 @@ def speculative(
             drafter.commit(ids, accepted, out.hidden)
             clock.lap("draft")
         why = Why.BUDGET if wanted < gamma else Why.POLICY if k == wanted else Why.NO_MATCH
-        yield Step(
+        step = Step(
             tuple(tokens[:keep]), drafted, gamma, why if gamma else Why.PLAIN, runner.length, stop=stop, **clock.times()
         )
+        yield _under_glass(step, judged, cut=keep <= accepted)
 
 
-def _judge(dice: _Dice, logits: Tensor, draft: Draft) -> tuple[int, list[Token], tuple[Drafted, ...]]:
-    """Judge a draft of k by the target's logits [k + 1, vocab]: accepted, the emitted tokens, and every verdict."""
+def _judge(dice: _Dice, logits: Tensor, draft: Draft) -> tuple[Judgement, list[Token], tuple[Drafted, ...]]:
+    """Judge a draft of k by the target's logits [k + 1, vocab]: the judgement, the emitted tokens, every verdict."""
     k = len(draft.ids)
     p = dice.sampler.target(logits, draft.ids)  # [k + 1, vocab]
     judged = dice.judge(p, draft)
@@ -110,7 +115,26 @@ def _judge(dice: _Dice, logits: Tensor, draft: Draft) -> tuple[int, list[Token],
     own = Origin.TARGET if not k else Origin.BONUS if accepted == k else Origin.CORRECTED
     tokens.append(Token(int(ids[accepted]), own, ps[accepted], None, raws[accepted]))
     drafted = tuple(Drafted(int(drafts[i]), _verdict(i, accepted), qs[i], drafted_ps[i], draws[i]) for i in range(k))
-    return accepted, tokens, drafted
+    return judged, tokens, drafted
+
+
+def _under_glass(step: Step, judged: Judgement, cut: bool) -> Step:
+    """The step with what a reader may ask for and no lane needs, read off the clock: every chance, and the residual.
+
+    cut: the target's own token was cut off by an end.
+    """
+    if judged.source is None:
+        return step
+    chances = [min(1.0, d.p / d.q) for d in step.drafted] if judged.chances is None else judged.chances[0].tolist()
+    drafted = tuple(replace(d, chance=chance) for d, chance in zip(step.drafted, chances, strict=True))
+    mass, top = judged.source[0].sum(), judged.source[0].topk(min(RESIDUAL_TOP, judged.source.shape[-1]))
+    likeliest = zip(top.indices.tolist(), (top.values / mass).tolist(), strict=True)
+    return replace(
+        step,
+        drafted=drafted,
+        residual_top=() if cut else tuple((token, p) for token, p in likeliest if p > 0),
+        residual_mass=mass.item() if step.judged > step.accepted else None,
+    )
 
 
 def _verdict(i: int, accepted: int) -> Verdict:

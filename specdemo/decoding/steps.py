@@ -38,14 +38,35 @@ class Rule(StrEnum):
     BLOCK = "block"
 
 
+class DraftLength(StrEnum):
+    """How the number of drafted tokens is chosen (see draft_length.py)."""
+
+    FIXED = "fixed"
+    ADDITIVE = "additive"
+    TWO_LEVELS = "two levels"
+    HEURISTIC = "heuristic"
+    CONFIDENCE = "confidence"
+    ENTROPY = "entropy"
+    COST_OPTIMAL = "cost optimal"
+    INTERVALS = "intervals"
+    FALLBACK = "fallback"
+    ACCEPTANCE_FALLBACK = "acceptance fallback"
+
+
 class Why(StrEnum):
     """Why a step drafted as many tokens as it did."""
 
     PREFILL = "prefill"  # the first token: it comes from the prompt's own forward
-    PLAIN = "plain"  # the baseline lane never drafts
+    PLAIN = "plain"  # a lane that never drafts: the baseline, or a draft length of 0
     POLICY = "policy"  # as many as the draft length policy asked for
     NO_MATCH = "no match"  # the drafter had nothing, or less than asked, to propose
+    UNSURE = "unsure"  # the chain ended where the drafter's own distribution was too flat
     BUDGET = "budget"  # cut to what max_new_tokens or the context still allow
+    INTERVAL = "interval"  # the plain step that is due after so many tokens
+    CALIBRATION = "calibration"  # a plain step, to know what one costs
+    DOES_NOT_PAY = "does not pay"  # plain, because a draft is expected to cost more than it saves
+    PROBE = "probe"  # a draft, to see whether that still holds
+    FALLBACK = "fallback"  # plain from here on: drafts have not paid, or not been accepted, for long enough
 
 
 class Stop(StrEnum):
@@ -79,6 +100,7 @@ class Drafted:
     """One proposed token. q, p: draft's and target's probability of it, as sampled from.
 
     draw: the uniform number it was judged with under rejection and block; under shared noise the id the target drew.
+    chance: what the uniform number had to stay below. Under block it speaks of the whole draft up to this token.
     parent: index of the drafted token before it in a tree; None in a chain.
     """
 
@@ -87,6 +109,7 @@ class Drafted:
     q: float | None = None
     p: float | None = None
     draw: float | None = None
+    chance: float | None = None
     parent: int | None = None
 
 
@@ -96,7 +119,8 @@ class Step:
 
     gamma: the draft length asked for. kv_length: tokens in the target's cache once the step is committed.
     The three times (seconds) add up to the step's share of the lane's clock; None where unknown.
-    residual_top: (id, probability) of the likeliest tokens of the distribution the last token was drawn from.
+    residual_top: (id, probability) of the likeliest tokens of the distribution the last token was drawn from, under
+    rejection and block. residual_mass: what was left of p there once q had been taken off, where a draft was refused.
     stop: set on the last step of a lane.
     """
 
@@ -109,6 +133,7 @@ class Step:
     verify_seconds: float | None = None
     other_seconds: float | None = None
     residual_top: tuple[tuple[int, float], ...] = ()
+    residual_mass: float | None = None
     stop: Stop | None = None
 
     @property
@@ -128,7 +153,7 @@ class Step:
         return None if None in times else sum(times)
 
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +161,8 @@ class Trace:
     """A lane's whole run: enough to show, measure and replay it without a model.
 
     lane: "baseline" or "speculative". texts: what each emitted token adds to the text ("" while a character is
-    incomplete), one entry per emitted token; filled in above this floor. pair and environment: plain facts to print.
+    incomplete), one entry per emitted token; spellings: drafted tokens, those of `residual_top` and the end of text,
+    each by itself; both are filled in above this floor. pair and environment: plain facts to print.
     """
 
     lane: str
@@ -145,6 +171,7 @@ class Trace:
     rule: Rule
     steps: tuple[Step, ...] = ()
     texts: tuple[str, ...] = ()
+    spellings: dict[int, str] = field(default_factory=dict)
     pair: dict[str, str] = field(default_factory=dict)
     environment: dict[str, str] = field(default_factory=dict)
     row: int = 0

@@ -19,11 +19,15 @@ class Judgement(NamedTuple):
     """accepted [B]: drafted tokens accepted, 0..k. token [B]: the target's own token that follows them.
 
     draws [B, k]: what each drafted token was judged with: uniform numbers, or the ids the target drew.
+    chances [B, k]: what each uniform number had to stay below, where the rule has worked it out. source [B, V]: the
+    unnormalised distribution that the token was drawn from, under rejection and block.
     """
 
     accepted: Tensor
     token: Tensor
     draws: Tensor
+    chances: Tensor | None = None
+    source: Tensor | None = None
 
 
 def shared_noise(p: Tensor, drafted: Tensor, noise: Tensor) -> Judgement:
@@ -46,7 +50,8 @@ def rejection(p: Tensor, drafted: Tensor, q: Tensor, uniforms: Tensor, noise: Te
     p_x, q_x = _of(p[:, :-1], drafted), _of(q, drafted)
     accepted = _leading(uniforms * q_x < p_x)
     one = torch.ones_like(accepted, dtype=p.dtype)
-    return Judgement(accepted, race_winner(_residual(p, q, accepted, one), noise), uniforms)
+    source = _residual(p, q, accepted, one)
+    return Judgement(accepted, race_winner(source, noise), uniforms, source=source)
 
 
 def block(p: Tensor, drafted: Tensor, q: Tensor, uniforms: Tensor, noise: Tensor) -> Judgement:
@@ -69,7 +74,8 @@ def block(p: Tensor, drafted: Tensor, q: Tensor, uniforms: Tensor, noise: Tensor
     passed = uniforms < passing
     lengths = torch.arange(1, drafted.shape[1] + 1, device=drafted.device)
     accepted = (passed * lengths).amax(-1)
-    return Judgement(accepted, race_winner(_residual(p, q, accepted, _at(weight, accepted)), noise), uniforms)
+    source = _residual(p, q, accepted, _at(weight, accepted))
+    return Judgement(accepted, race_winner(source, noise), uniforms, passing, source)
 
 
 def _leading(passed: Tensor) -> Tensor:

@@ -111,14 +111,42 @@ def assert_times(step: Step) -> None:
 @settings(max_examples=100, deadline=None)
 @given(trace=runs())
 def test_a_verdict_follows_from_the_draw_that_it_shows(trace: Trace) -> None:
-    """What the page shows of a judgement is what the judgement was made of (block judges whole drafts instead)."""
-    if trace.rule is Rule.BLOCK:
-        return
+    """What the page shows of a judgement is what the judgement was made of; block takes the longest that passes."""
     for step in trace.steps:
+        if trace.rule is Rule.BLOCK:
+            passing = [i for i, d in enumerate(step.drafted, start=1) if d.draw < d.chance]
+            assert step.accepted == max(passing, default=0)
+            continue
         for d in step.drafted:
             shared = trace.rule is Rule.SHARED_NOISE
             passed = d.draw == d.id if shared else d.draw * d.q < d.p * (1 + 1e-6)
             assert d.verdict is Verdict.UNREACHED or passed == (d.verdict is Verdict.ACCEPTED)
+
+
+@settings(max_examples=100, deadline=None)
+@given(trace=runs())
+def test_the_residual_is_what_the_targets_own_token_was_drawn_from(trace: Trace) -> None:
+    """Where draws are uniform numbers: after a refusal what q leaves of p, else p itself."""
+    for step in trace.steps:
+        if trace.rule is Rule.SHARED_NOISE or not step.drafted:
+            assert (step.residual_top, step.residual_mass) == ((), None)
+            assert all(d.chance is None for d in step.drafted)
+            continue
+        assert all(0 <= d.chance <= 1 + 1e-6 for d in step.drafted)
+        if trace.rule is Rule.REJECTION:
+            assert all(d.chance == min(1.0, d.p / d.q) for d in step.drafted)
+        refused = step.judged > step.accepted
+        assert (step.residual_mass is not None) == refused
+        assert not refused or 0 < step.residual_mass <= 1 + 1e-5
+        if len(step.tokens) <= step.accepted:
+            assert step.residual_top == ()
+            continue
+        weights = dict(step.residual_top)
+        assert list(weights.values()) == sorted(weights.values(), reverse=True) and sum(weights.values()) <= 1 + 1e-5
+        own = step.tokens[-1]
+        assert own.id in weights or len(weights) == 5
+        if not refused and own.id in weights:
+            assert weights[own.id] == pytest.approx(own.p, abs=1e-5)
 
 
 @settings(max_examples=60, deadline=None)
