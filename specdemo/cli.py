@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING
 
 # torch and transformers take seconds to import: `--help` and a mistyped option do not wait for them.
 if TYPE_CHECKING:
-    from specdemo.metrics import Comparison
     from specdemo.models.pair import Pair
-    from specdemo.race import Lane, Request
-    from specdemo.recording import Recording
+    from specdemo.race import Request
+    from specdemo.recording import RaceRecord
 
 REFUSED, INTERRUPTED = 2, 130
 ROOMS = {  # commands of other rooms: add_arguments(parser) and main(args) are imported when they are asked for
@@ -113,10 +112,10 @@ def run(args: argparse.Namespace) -> int:
     except (ModelUnavailable, PairRefused, RequestRefused) as error:
         print(error, file=sys.stderr)
         return REFUSED
-    recordings, interrupted = _race(console, pair, request)
-    kept = args.json is None or _keep(args.json, pair, request, recordings)
+    record, interrupted = _race(console, pair, request, args.prompt)
+    kept = args.json is None or _keep(args.json, record)
     try:
-        _show(console, pair, recordings, _compare(pair, request, recordings), request)
+        _show(console, record)
     except OSError as error:  # a full disk behind the output, or nobody who reads it any more
         print(f"The result could not be shown: {error.strerror or error}.", file=sys.stderr)
         return REFUSED
@@ -183,47 +182,39 @@ def _refuse_unreadable(prompt: str) -> None:
         raise RequestRefused("The prompt holds bytes that are no text: give it in UTF-8.") from None
 
 
-def _race(console: object, pair: Pair, request: Request) -> tuple[dict[Lane, Recording], bool]:
+def _race(console: object, pair: Pair, request: Request, prompt: str) -> tuple[RaceRecord, bool]:
     """Both lanes to their ends, or to Ctrl-C; what they wrote, and whether they were interrupted."""
+    from specdemo.decoding.parting import find_parting
+    from specdemo.environment import environment
+    from specdemo.models.text import Detokenizer, spelling
     from specdemo.race import Lane, race
-    from specdemo.recording import Recording
+    from specdemo.recording import Known, RaceRecord, Scribe
     from specdemo.terminal import RaceView
 
-    recordings = {lane: Recording(lane, pair.tokenizer) for lane in Lane}
+    known = Known(pair.bits_promised, pair.padding, pair.facts, environment(str(pair.target.device)))
+    record = RaceRecord(prompt, request, known)
+    tokenizer = pair.tokenizer
+    scribes = {lane: Scribe(lane, Detokenizer(tokenizer), lambda one: spelling(tokenizer, one)) for lane in Lane}
     interrupted = False
-    with RaceView(console, recordings, request.stop_strings) as view:
+    with RaceView(console, record.lanes, request.stop_strings) as view:
         steps = race(pair, request)
         try:
             for lane_step in steps:
-                recordings[lane_step.lane].add(lane_step.step)
+                record.add(scribes[lane_step.lane].spell(lane_step.step))
                 view.update()
         except KeyboardInterrupt:
             interrupted = True
         finally:
             steps.close()
-    for recording in recordings.values():
-        recording.stop()
-    return recordings, interrupted
+    for lane, recording in record.lanes.items():
+        recording.stop(scribes[lane].flush())
+    if record.comparison.identical is False:
+        ids = (record.metrics(lane).ids for lane in (Lane.BASELINE, Lane.SPECULATIVE))
+        record.parting = find_parting(pair.target, request.prompt_ids, request.params, *ids)
+    return record, interrupted
 
 
-def _compare(pair: Pair, request: Request, recordings: dict[Lane, Recording]) -> Comparison:
-    from specdemo.decoding.parting import find_parting
-    from specdemo.metrics import compare, identity_promised
-    from specdemo.race import Lane
-
-    baseline, speculative = (recordings[lane].metrics for lane in (Lane.BASELINE, Lane.SPECULATIVE))
-    promised = identity_promised(request.rule, request.params.temperature)
-    known = {"promised": promised, "bits": pair.bits_promised, "padding": pair.padding}
-    comparison = compare(baseline, speculative, **known)
-    if comparison.identical is not False:
-        return comparison
-    parting = find_parting(pair.target, request.prompt_ids, request.params, baseline.ids, speculative.ids)
-    return compare(baseline, speculative, **known, parting=parting)
-
-
-def _show(
-    console: object, pair: Pair, recordings: dict[Lane, Recording], comparison: Comparison, request: Request
-) -> None:
+def _show(console: object, record: RaceRecord) -> None:
     from specdemo import terminal
     from specdemo.race import Lane
 
@@ -231,19 +222,18 @@ def _show(
         # Lines are broken for a screen only: whoever reads a pipe wants them whole.
         console.print(*parts, sep="\n", soft_wrap=not console.is_terminal)
 
-    show(terminal.panes(console, recordings, request.stop_strings), terminal.legend(recordings[Lane.SPECULATIVE]), "")
-    show(terminal.summary(recordings, comparison), "", *terminal.sentences(comparison), *terminal.promised(pair.facts))
+    lanes, comparison = record.lanes, record.comparison
+    show(terminal.panes(console, lanes, record.request.stop_strings), terminal.legend(lanes[Lane.SPECULATIVE]), "")
+    sentences = [*terminal.sentences(comparison), *terminal.promised(record.known.pair)]
+    show(terminal.summary(lanes, comparison), "", *sentences)
 
 
-def _keep(path: Path, pair: Pair, request: Request, recordings: dict[Lane, Recording]) -> bool:
+def _keep(path: Path, record: RaceRecord) -> bool:
     """Write both traces; whether that worked."""
     from specdemo import trace_files
-    from specdemo.environment import environment
 
-    facts = environment(str(pair.target.device))
-    traces = {lane.value: one.trace(request, pair.facts, facts) for lane, one in recordings.items()}
     try:
-        trace_files.save(path, trace_files.RaceFile(**traces))
+        trace_files.save(path, record.file())
     except OSError as error:
         print(f"The traces could not be written to {path}: {error.strerror or error}.", file=sys.stderr)
         return False

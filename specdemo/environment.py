@@ -8,6 +8,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -22,8 +23,13 @@ PACKAGES = ("torch", "transformers", "accelerate", "bitsandbytes", "gradio")
 
 def environment(device: str | torch.device = "cpu") -> dict[str, str]:
     """Facts to print beside figures, every one of them text."""
-    # The number of threads may change between two runs; the rest cannot.
-    return {"device": _device_name(str(device)), "torch threads": str(torch.get_num_threads()), **_fixed_facts()}
+    # Date and number of threads may change between two runs; the rest cannot.
+    return {
+        "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "device": _device_name(str(device)),
+        "torch threads": str(torch.get_num_threads()),
+        **_fixed_facts(),
+    }
 
 
 @cache

@@ -1,41 +1,106 @@
-"""One lane while it runs: its Steps, the text that each token adds, its figures; and the Trace that is left of it."""
+"""What does a race leave behind? Each lane's Steps with their texts and figures, and the race as a file.
+
+Terminal, page and replay fold the same `Wrote` into the same records; only a Scribe needs a tokenizer.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Protocol
 
-from transformers import PreTrainedTokenizerBase
-
+from specdemo.decoding.parting import Parting
 from specdemo.decoding.steps import Step, Stop, Trace
-from specdemo.metrics import LaneMetrics
-from specdemo.models.text import Detokenizer
+from specdemo.metrics import Comparison, LaneMetrics, compare, identity_promised
 from specdemo.race import Lane, Request
+from specdemo.trace_files import RaceFile
+
+
+class Speller(Protocol):
+    """Turns a lane's ids into text one by one (models.text.Detokenizer)."""
+
+    def add(self, token_id: int) -> str: ...
+
+    def flush(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Wrote:
+    """A lane made a step. texts: what each token adds to the text, "" while a character is incomplete.
+
+    drafts, residual: each drafted token and each of `residual_top`, by itself. end: the name of the end of text, which
+    adds nothing, where the step ends with it.
+    """
+
+    lane: Lane
+    step: Step
+    texts: tuple[str, ...]
+    drafts: tuple[str, ...] = ()
+    residual: tuple[str, ...] = ()
+    end: str = ""
+
+
+class Scribe:
+    """Spells one lane's Steps. spelling: one token by itself."""
+
+    def __init__(self, lane: Lane, speller: Speller, spelling: Callable[[int], str]) -> None:
+        self.lane = lane
+        self._speller = speller
+        self._spelling = spelling
+
+    def spell(self, step: Step) -> Wrote:
+        """The lane's next step with its texts."""
+        texts = [self._speller.add(token.id) for token in step.tokens]
+        if step.stop is not None and texts:
+            texts[-1] += self._speller.flush()
+        return Wrote(
+            self.lane,
+            step,
+            tuple(texts),
+            tuple(self._spelling(drafted.id) for drafted in step.drafted),
+            tuple(self._spelling(token_id) for token_id, _ in step.residual_top),
+            self._spelling(step.tokens[-1].id) if step.stop is Stop.EOS and not texts[-1] else "",
+        )
+
+    def flush(self) -> str:
+        """What was held back for a character that never came, when the lane is stopped."""
+        return self._speller.flush()
 
 
 class Recording:
-    """A fold over a lane's Steps. texts has one entry per emitted token, "" while a character is incomplete."""
+    """A lane while it runs: a fold over what it wrote. points: its clock and its tokens after each step."""
 
-    def __init__(self, lane: Lane, tokenizer: PreTrainedTokenizerBase) -> None:
+    def __init__(self, lane: Lane) -> None:
         self.lane = lane
-        self.steps: list[Step] = []
+        self.written: list[Wrote] = []
         self.texts: list[str] = []
+        self.points: list[tuple[float, int]] = []
         self.metrics = LaneMetrics()
-        self._detokenizer = Detokenizer(tokenizer)
 
-    def add(self, step: Step) -> None:
+    @property
+    def steps(self) -> list[Step]:
+        """All steps so far."""
+        return [wrote.step for wrote in self.written]
+
+    def add(self, wrote: Wrote) -> None:
         """Take the lane's next step."""
-        self.steps.append(step)
-        self.metrics.add(step)
-        self.texts.extend(self._detokenizer.add(token.id) for token in step.tokens)
-        if step.stop:
-            self._flush()
+        self.written.append(wrote)
+        self.metrics.add(wrote.step)
+        self.texts.extend(wrote.texts)
+        self.points.append((self.metrics.seconds or 0.0, self.metrics.tokens))
 
-    def stop(self) -> None:
-        """Somebody stopped the lane; no effect on one that has ended by itself or has not begun."""
-        if self.steps and self.steps[-1].stop is None:
-            self.steps[-1] = replace(self.steps[-1], stop=Stop.STOPPED)
-            self.metrics.stop = Stop.STOPPED
-            self._flush()
+    def stop(self, held: str = "") -> None:
+        """Somebody stopped the lane; no effect on one that has ended by itself or has not begun.
+
+        held: what the lane's Scribe held back.
+        """
+        if not self.written or self.metrics.stop is not None:
+            return
+        last = self.written[-1]
+        self.written[-1] = replace(last, step=replace(last.step, stop=Stop.STOPPED))
+        self.metrics.stop = Stop.STOPPED
+        if self.texts:
+            self.texts[-1] += held
 
     def trace(self, request: Request, pair: dict[str, str], environment: dict[str, str]) -> Trace:
         """What is left of the lane: enough to show, measure and replay it."""
@@ -46,11 +111,73 @@ class Recording:
             rule=request.rule,
             steps=tuple(self.steps),
             texts=tuple(self.texts),
+            spellings=self._spellings(),
             pair=pair,
             environment=environment,
         )
 
-    def _flush(self) -> None:
-        """The last token's text takes what was held back for a character that never came."""
-        if self.texts:
-            self.texts[-1] += self._detokenizer.flush()
+    def _spellings(self) -> dict[int, str]:
+        spellings: dict[int, str] = {}
+        for wrote in self.written:
+            step = wrote.step
+            spellings.update((one.id, text) for one, text in zip(step.drafted, wrote.drafts, strict=True))
+            spellings.update((one[0], text) for one, text in zip(step.residual_top, wrote.residual, strict=True))
+            if wrote.end:
+                spellings[step.tokens[-1].id] = wrote.end
+        return spellings
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of the pair before a race. bits, padding: see `compare`. pair, environment: plain facts."""
+
+    bits: bool = False
+    padding: float = 1.0
+    pair: dict[str, str] | None = None
+    environment: dict[str, str] | None = None
+
+
+class RaceRecord:
+    """Both lanes' recordings, while they run and after. parting: what was measured where the texts part."""
+
+    def __init__(self, prompt: str, request: Request, known: Known = Known()) -> None:
+        self.prompt = prompt
+        self.request = request
+        self.known = known
+        self.lanes = {lane: Recording(lane) for lane in Lane}
+        self.parting: Parting | None = None
+
+    def add(self, wrote: Wrote) -> None:
+        """Take the next step of either lane."""
+        self.lanes[wrote.lane].add(wrote)
+
+    def metrics(self, lane: Lane) -> LaneMetrics:
+        """A lane's figures."""
+        return self.lanes[lane].metrics
+
+    @property
+    def comparison(self) -> Comparison:
+        """The two lanes beside each other, at this moment."""
+        return compare(
+            self.metrics(Lane.BASELINE),
+            self.metrics(Lane.SPECULATIVE),
+            promised=identity_promised(self.request.rule, self.request.params.temperature),
+            bits=self.known.bits,
+            padding=self.known.padding,
+            parting=self.parting,
+        )
+
+    def file(self) -> RaceFile:
+        """The race as it is kept on disk."""
+        pair, environment = self.known.pair or {}, self.known.environment or {}
+        return RaceFile(
+            prompt=self.prompt,
+            gamma=self.request.gamma,
+            max_new_tokens=self.request.max_new_tokens,
+            stop_strings=self.request.stop_strings,
+            mode=self.request.mode,
+            bits=self.known.bits,
+            padding=self.known.padding,
+            parting=self.parting,
+            **{lane.value: one.trace(self.request, pair, environment) for lane, one in self.lanes.items()},
+        )

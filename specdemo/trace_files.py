@@ -13,7 +13,9 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import from_json
 
+from specdemo.decoding.parting import Parting
 from specdemo.decoding.steps import SCHEMA_VERSION, Trace
+from specdemo.race import Mode, Request
 
 LANES = ("baseline", "speculative")
 LARGEST = 256 * 1024 * 1024  # bytes: hundreds of times the longest race
@@ -24,12 +26,34 @@ class TraceFileRefused(ValueError):
 
 
 class RaceFile(BaseModel):
-    """What a file holds."""
+    """What a file holds: both lanes, what was asked of them, and what `metrics.compare` has to know of the pair."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
 
     baseline: Trace
     speculative: Trace
+    prompt: str
+    gamma: int
+    max_new_tokens: int
+    mode: Mode
+    stop_strings: tuple[str, ...] = ()
+    bits: bool = False
+    padding: float = 1.0
+    parting: Parting | None = None
+
+    @property
+    def request(self) -> Request:
+        """What was asked of both lanes."""
+        trace = self.speculative
+        return Request(
+            prompt_ids=trace.prompt_ids,
+            params=trace.params,
+            rule=trace.rule,
+            gamma=self.gamma,
+            max_new_tokens=self.max_new_tokens,
+            stop_strings=self.stop_strings,
+            mode=self.mode,
+        )
 
 
 def dump(race: RaceFile) -> bytes:

@@ -26,8 +26,9 @@ from specdemo.decoding.steps import Drafted, Origin, Rule, Step, Stop, Token, Ve
 from specdemo.metrics import LaneMetrics, compare
 from specdemo.models.errors import ModelUnavailable, PairRefused
 from specdemo.models.pair import PairSpec
+from specdemo.models.text import Detokenizer, spelling
 from specdemo.race import Lane, LaneStep, Mode, Request
-from specdemo.recording import Recording
+from specdemo.recording import Recording, Scribe
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -144,6 +145,9 @@ def test_both_traces_are_kept(scripted: SimpleNamespace, tmp_path: Path) -> None
     assert race.speculative.steps == tuple(lane_steps(scripted.speculative, drafts=True))
     assert race.baseline.pair == {"target": "scripted"}
     assert race.baseline.environment["torch"].startswith("2.")
+    assert race.baseline.environment["date"].endswith("UTC")
+    assert (race.prompt, race.gamma, race.mode, race.request) == ("hello", 5, Mode.RACED, scripted.request)
+    assert race.speculative.spellings[TOKENIZER.encode("e")[0]] == "e"
 
 
 def test_a_pipe_is_given_whole_lines(scripted: SimpleNamespace, capsys: pytest.CaptureFixture[str]) -> None:
@@ -282,12 +286,19 @@ def test_where_bits_are_promised_it_says_so_and_a_tie_is_a_fault(
 HOSTILE = "a\x1b[2Jb\x1b]0;title\x07c\rd\x08e\x9b31mf\u202eg\x00h\x7fi"
 
 
+def recorded(text: str) -> dict[Lane, Recording]:
+    """Both lanes having written this text."""
+    recordings = {lane: Recording(lane) for lane in Lane}
+    for lane, recording in recordings.items():
+        scribe = Scribe(lane, Detokenizer(TOKENIZER), lambda token_id: spelling(TOKENIZER, token_id))
+        for step in lane_steps(text, lane is Lane.SPECULATIVE):
+            recording.add(scribe.spell(step))
+    return recordings
+
+
 def shown(text: str, **settings: object) -> str:
     """What a terminal is sent for a speculative lane that wrote this text."""
-    recordings = {lane: Recording(lane, TOKENIZER) for lane in Lane}
-    for lane, recording in recordings.items():
-        for step in lane_steps(text, lane is Lane.SPECULATIVE):
-            recording.add(step)
+    recordings = recorded(text)
     console = Console(file=io.StringIO(), highlight=False, markup=False, height=20, **settings)
     console.print(terminal.panes(console, recordings, ()))
     console.print(terminal.legend(recordings[Lane.SPECULATIVE]))
@@ -334,10 +345,7 @@ def test_each_origin_has_a_mark_beside_its_colour(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_running_race_keeps_within_the_screen() -> None:
-    recordings = {lane: Recording(lane, TOKENIZER) for lane in Lane}
-    for lane, recording in recordings.items():
-        for step in lane_steps("line\n" * 100 + "the end", lane is Lane.SPECULATIVE):
-            recording.add(step)
+    recordings = recorded("line\n" * 100 + "the end")
     for width in (100, 50):
         console = Console(file=io.StringIO(), force_terminal=True, width=width, height=20)
         with terminal.RaceView(console, recordings, ()) as view:

@@ -20,14 +20,14 @@ FLOORS = {
     "specdemo.metrics": 2,
     "specdemo.race": 2,
     "specdemo.environment": 2,
-    "specdemo.trace_files": 2,
-    "specdemo.recording": 3,
-    "specdemo.terminal": 4,
-    "specdemo.bench": 5,
-    "specdemo.distill": 5,
-    "specdemo.ui": 5,
-    "specdemo.cli": 6,
-    "specdemo.__main__": 7,
+    "specdemo.trace_files": 3,
+    "specdemo.recording": 4,
+    "specdemo.terminal": 5,
+    "specdemo.bench": 6,
+    "specdemo.distill": 6,
+    "specdemo.ui": 6,
+    "specdemo.cli": 7,
+    "specdemo.__main__": 8,
 }
 # Rooms on one floor that may know each other.
 NEIGHBOURS = {("specdemo.models", "specdemo.drafters")}

@@ -14,12 +14,26 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from specdemo import trace_files
+from specdemo.decoding.parting import Parting
 from specdemo.decoding.sampling import SamplingParams
 from specdemo.decoding.steps import Origin, Rule, Step, Token, Trace
+from specdemo.race import Mode
 from specdemo.trace_files import RaceFile, TraceFileRefused
 from tests.steps_strategy import traces
 
-RACES = st.builds(RaceFile, baseline=traces("baseline"), speculative=traces("speculative"))
+ASKED = {"prompt": "", "gamma": 5, "max_new_tokens": 8, "mode": Mode.RACED}
+RACES = st.builds(
+    RaceFile,
+    baseline=traces("baseline"),
+    speculative=traces("speculative"),
+    prompt=st.text(max_size=5),
+    gamma=st.integers(),
+    max_new_tokens=st.integers(),
+    mode=st.sampled_from(Mode),
+    padding=st.floats(),
+    parting=st.none()
+    | st.builds(Parting, st.integers(), st.none() | st.integers(), st.none(), st.floats(), tie=st.booleans()),
+)
 
 
 def exactly(value: object) -> object:
@@ -37,7 +51,7 @@ def a_race() -> dict:
     """A small valid document, to be spoiled."""
     step = Step((Token(5, Origin.TARGET, p=0.5),), verify_seconds=0.1)
     lanes = [Trace(lane, (1, 2), SamplingParams(), Rule.SHARED_NOISE, (step,), ("a",)) for lane in trace_files.LANES]
-    return json.loads(trace_files.dump(RaceFile(baseline=lanes[0], speculative=lanes[1])))
+    return json.loads(trace_files.dump(RaceFile(baseline=lanes[0], speculative=lanes[1], **ASKED)))
 
 
 @settings(suppress_health_check=[HealthCheck.too_slow], deadline=None, max_examples=60)
@@ -46,6 +60,13 @@ def test_every_race_comes_back_bit_for_bit(race: RaceFile) -> None:
     back = trace_files.parse(trace_files.dump(race))
     assert exactly(back.baseline) == exactly(race.baseline)
     assert exactly(back.speculative) == exactly(race.speculative)
+    assert exactly(back.parting) == exactly(race.parting) and exactly(back.padding) == exactly(race.padding)
+    assert (back.prompt, back.gamma, back.max_new_tokens, back.mode) == (
+        race.prompt,
+        race.gamma,
+        race.max_new_tokens,
+        race.mode,
+    )
 
 
 @settings(suppress_health_check=[HealthCheck.too_slow], deadline=None, max_examples=20)
@@ -105,7 +126,7 @@ def spoiled(path: list[str | int], value: object) -> str:
         (["baseline", "steps", 0, "colour"], 1, "At baseline.steps[0].colour: no race has such a key."),
         (["colour"], 1, "At colour: no race has such a key."),
         (["baseline", "rule"], "always yes", "At baseline.rule: input should be 'shared noise', 'rejection' or"),
-        (["baseline", "version"], 2, "At baseline.version: the file is of version 2; this program reads 1."),
+        (["baseline", "version"], 1, "At baseline.version: the file is of version 1; this program reads 2."),
         (["baseline", "texts"], ["a", "b"], "At baseline.texts: 2 texts for 1 emitted tokens."),
         (["baseline", "lane"], "speculative", "At baseline.lane: the trace says that it is of lane 'speculative'."),
         (["baseline", "\x1b[2J"], 1, r"At baseline.'\x1b[2J': no race has such a key."),

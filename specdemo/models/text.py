@@ -87,6 +87,11 @@ class Detokenizer:
         return self._tokenizer.decode(self._ids[start:], skip_special_tokens=True, clean_up_tokenization_spaces=False)
 
 
+def spelling(tokenizer: PreTrainedTokenizerBase, token_id: int) -> str:
+    """One token by itself, control tokens by their names."""
+    return tokenizer.decode([token_id], skip_special_tokens=False, clean_up_tokenization_spaces=False)
+
+
 class StopStrings:
     """Watches one lane for the first of some strings, across the borders of tokens and rounds."""
 

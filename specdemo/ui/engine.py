@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 from specdemo.decoding.parting import Parting, find_parting
+from specdemo.environment import environment
 from specdemo.models.pair import NGRAM, Pair, PairSpec, load_pair
 from specdemo.models.progress import Progress
-from specdemo.models.text import Detokenizer, encode_chat
+from specdemo.models.text import Detokenizer, encode_chat, spelling
 from specdemo.race import LaneStep, Request, check, race
+from specdemo.recording import Known, Speller
 
 AS_TARGET = "same"  # a draft precision
 
@@ -18,29 +20,20 @@ AS_TARGET = "same"  # a draft precision
 Fact = str | tuple[str, dict[str, str]]
 
 
-class Speller(Protocol):
-    """Turns a lane's ids into text one by one (models.text.Detokenizer)."""
-
-    def add(self, token_id: int) -> str: ...
-
-    def flush(self) -> str: ...
-
-
 @dataclass(frozen=True, slots=True)
 class Engine:
     """load(spec, progress, pair before or None) -> pair; the others take that pair. All of them run in a worker thread.
 
     choose(spec, drafter, its precision, the target's): the spec with these. facts: what to print in the header, the
-    target's name first; a pair of key and parameters is a sentence of ui.text. bits: whether the same bits are promised
-    of both lanes. padding: the baseline's plain step over the fastest one. context: tokens a prompt and its answer may
-    take. encode: no ids for a text that has no tokens. part: find_parting. spelling: one token by itself.
+    target's name first; a pair of key and parameters is a sentence of ui.text. known: what a race's record says of the
+    pair and the machine. context: tokens a prompt and its answer may take. encode: no ids for a text that has no
+    tokens. part: find_parting. spelling: one token by itself.
     """
 
     choose: Callable[[Any, str, str, str], Any]
     load: Callable[[Any, Progress, Any], Any]
     facts: Callable[[Any], list[Fact]]
-    bits: Callable[[Any], bool]
-    padding: Callable[[Any], float]
+    known: Callable[[Any], Known]
     context: Callable[[Any], int]
     encode: Callable[[Any, str], Sequence[int]]
     check: Callable[[Any, Request], None]
@@ -56,8 +49,7 @@ def real_engine() -> Engine:
         choose=_choose,
         load=_load,
         facts=_facts,
-        bits=lambda pair: pair.bits_promised,
-        padding=lambda pair: pair.padding,
+        known=_known,
         context=lambda pair: pair.context,
         encode=_encode,
         check=check,
@@ -66,7 +58,7 @@ def real_engine() -> Engine:
             pair.target, request.prompt_ids, request.params, baseline, other
         ),
         speller=lambda pair: Detokenizer(pair.tokenizer),
-        spelling=_spelling,
+        spelling=lambda pair, token_id: spelling(pair.tokenizer, token_id),
     )
 
 
@@ -101,5 +93,5 @@ def _encode(pair: Pair, prompt: str) -> Sequence[int]:
     return encode_chat(pair.tokenizer, [{"role": "user", "content": prompt}])
 
 
-def _spelling(pair: Pair, token_id: int) -> str:
-    return pair.tokenizer.decode([token_id], skip_special_tokens=False, clean_up_tokenization_spaces=False)
+def _known(pair: Pair) -> Known:
+    return Known(pair.bits_promised, pair.padding, pair.facts, environment(str(pair.target.device)))

@@ -12,14 +12,17 @@ from typing import Any
 import gradio as gr
 
 from specdemo.race import Lane, Request
+from specdemo.recording import RaceRecord
 from specdemo.ui import scoreboard
 from specdemo.ui.charts import charts
 from specdemo.ui.controls import MODEL, NGRAM, Controls, SettingRefused, request, summary
 from specdemo.ui.desk import Desk, Loaded
 from specdemo.ui.engine import AS_TARGET
 from specdemo.ui.examples import chips, load_examples
+from specdemo.ui.links import read_link, write_link
 from specdemo.ui.panes import pane
 from specdemo.ui.parts import Part, encode, head
+from specdemo.ui.runs import Run, Runs
 from specdemo.ui.show import Show
 from specdemo.ui.text import DEFAULT, say
 from specdemo.ui.theme import theme
@@ -61,6 +64,7 @@ class Page:
     ) -> None:
         self.desk = desk
         self.examples = load_examples()
+        self.runs = Runs()
         self._workers: dict[str, Worker] = {}  # by session: what Stop of that page stops
         with gr.Blocks(title=say(DEFAULT, "title"), fill_width=True, analytics_enabled=False) as self.blocks:
             self._lay_out(drafter, precision, target_precision)
@@ -69,6 +73,7 @@ class Page:
 
     def _lay_out(self, *begin_with: str) -> None:
         with gr.Sidebar(position="right", open=False, width=380, elem_id="sd-settings"):
+            self.settings = Part("settings", elem_classes=["sd-part"])
             self.controls = Controls(*begin_with)
         with gr.Column(elem_classes=["sd-page"]):
             self.header = Part("header", events=("language", "retry"), elem_classes=["sd-part"])
@@ -86,12 +91,12 @@ class Page:
                 )
                 self.run = gr.Button(say(DEFAULT, "run"), variant="primary", elem_id="sd-run", elem_classes=["sd-btn"])
                 self.stop = gr.Button(say(DEFAULT, "stop"), elem_id="sd-stop", elem_classes=["sd-btn"])
-            values = self.controls.read(tuple(block.value for block in self.controls.inputs))
-            self.chips = chips(self.examples, encode(summary(values)))
+            self.fresh = self.controls.read(tuple(block.value for block in self.controls.inputs))
+            self.chips = chips(self.examples, encode(summary(self.fresh)))
             self.board = scoreboard.scoreboard()
             with gr.Row(elem_classes=["sd-lanes"]):
                 self.panes = {lane: pane(lane) for lane in Lane}
-            Part("legend", elem_classes=["sd-part"])
+            Part("legend", elem_id="sd-legend", elem_classes=["sd-part"])
             charts()
 
     def _wire(self) -> None:
@@ -116,11 +121,12 @@ class Page:
         words = [self.prompt, self.run, self.stop, *self.controls.labelled]
         self.header.language(self.relabel, None, words, queue=False, **PRIVATE)
         self.chips.pick(self.pick, None, self.prompt, queue=False, **PRIVATE)
+        self.blocks.load(self.restore, None, [self.prompt, self.board, *self.controls.inputs], queue=False, **PRIVATE)
         gr.on(
             [block.change for block in self.controls.inputs],
-            lambda *values: encode(summary(self.controls.read(values))),
+            self.sum_up,
             self.controls.inputs,
-            self.chips,
+            [self.chips, self.settings],
             queue=False,
             trigger_mode="always_last",
             **PRIVATE,
@@ -129,7 +135,7 @@ class Page:
     def race(self, visitor: gr.Request, prompt: str, *values: Any) -> Iterator[tuple[Any, ...]]:
         """A run, from the press of the button to the last figure; closing the generator stops the model."""
         order = self._order(prompt or "", self.controls.read(values))
-        show = Show(order.request if isinstance(order, Order) else Request(prompt_ids=()))
+        show = Show(Run(RaceRecord(prompt, order.request if isinstance(order, Order) else Request(prompt_ids=()))))
         if isinstance(order, Refused):
             show.take([order])
             yield (*show.values, self.desk.status.line())
@@ -141,7 +147,7 @@ class Page:
         worker = Worker(self.desk, order).start()
         self._workers[visitor.session_hash] = worker
         try:
-            yield from self._stream(worker, show)
+            yield from self._stream(visitor.session_hash, worker, show)
         finally:  # perhaps on the event loop: nothing here may wait
             worker.stop.set()
             worker.shown.set()
@@ -151,11 +157,14 @@ class Page:
     def _outputs(self, show: Show) -> tuple[Any, ...]:
         return (*(gr.skip() if value is None else value for value in show.values), self.desk.status.line())
 
-    def _stream(self, worker: Worker, show: Show) -> Iterator[tuple[Any, ...]]:
+    def _stream(self, visitor: str, worker: Worker, show: Show) -> Iterator[tuple[Any, ...]]:
         sent: tuple[Any, ...] = ()
-        at = 0.0
+        at, kept = 0.0, False
         while not show.over:
             show.take(worker.drain(DRAIN_SECONDS))
+            if show.begun and not kept:
+                self.runs.keep(visitor, show.run)
+                kept = True
             values = self._outputs(show)
             now = time.monotonic()
             if values != sent or now - at >= HEARTBEAT_SECONDS:
@@ -209,6 +218,21 @@ class Page:
             gr.update(value=say(language, "stop")),
         ]
         return own + self.controls.relabel(language)
+
+    def sum_up(self, *values: Any) -> tuple[str, str]:
+        """The settings in a line, and as what a link adds to the page's address."""
+        read = self.controls.read(values)
+        return encode(summary(read)), write_link(read, self.fresh)
+
+    def restore(self, visitor: gr.Request) -> list[Any]:
+        """The prompt and the settings that the page's address asks for; what it may not ask for is told."""
+        prompt, values, refused = read_link(dict(visitor.query_params), self.fresh)
+        board = gr.skip()
+        if refused is not None:
+            said = scoreboard.message("refused.link", message=(refused.key, refused.params))
+            board = encode({"state": "refused", "running": False} | said)
+        changed = [gr.skip() if values[name] == self.fresh[name] else values[name] for name in self.fresh]
+        return [gr.skip() if prompt is None else prompt, board, *changed]
 
     def pick(self, event: gr.EventData) -> str:
         """An example's prompt."""

@@ -29,9 +29,10 @@ class PaneStream:
     def add(self, wrote: Wrote, seconds: float | None) -> None:
         """Append a step. seconds: the lane's own clock after it."""
         step = wrote.step
+        texts = (*wrote.texts[:-1], wrote.end) if wrote.end else wrote.texts
         line: dict[str, object] = {
             "t": _rounded(seconds),
-            "k": [_token(token, text) for token, text in zip(step.tokens, wrote.texts, strict=True)],
+            "k": [_token(token, text) for token, text in zip(step.tokens, texts, strict=True)],
         }
         if step.why not in EXPECTED:
             line["w"] = step.why

@@ -7,19 +7,19 @@ something to say, so that a quiet run sends nothing.
 from __future__ import annotations
 
 import bisect
-import itertools
 import time
 from typing import Any
 
-from specdemo.decoding.parting import Parting
 from specdemo.decoding.steps import Stop
-from specdemo.metrics import Comparison, LaneMetrics, compare, identity_promised
-from specdemo.race import Lane, Request
+from specdemo.metrics import Comparison, LaneMetrics
+from specdemo.race import Lane
+from specdemo.recording import Wrote
 from specdemo.ui import figures, scoreboard
 from specdemo.ui.charts import chart_figures
 from specdemo.ui.panes import PaneStream
 from specdemo.ui.parts import encode
-from specdemo.ui.worker import Began, Ended, Event, Loading, Refused, Waiting, Wrote
+from specdemo.ui.runs import Run
+from specdemo.ui.worker import Began, Ended, Event, Loading, Refused, Waiting
 
 FIGURES_EVERY = 0.25  # seconds
 PARTING_TOKENS = 14  # shown of each continuation where the texts part
@@ -27,24 +27,17 @@ OTHER = {Lane.BASELINE: Lane.SPECULATIVE, Lane.SPECULATIVE: Lane.BASELINE}
 
 
 class Show:
-    """A run as the page shows it. over: nothing more will come."""
+    """A run as the page shows it. begun: there is something of it to show. over: nothing more will come."""
 
-    _runs = itertools.count(1)
-
-    def __init__(self, request: Request) -> None:
-        self.run = next(self._runs)
-        self.request = request
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.record = run.record
         self.over = False
-        self._begun = False
-        self._known: dict[str, Any] = {}  # of the pair, for the comparison
+        self.begun = False
         self._state = "starting"
         self._message = scoreboard.message("starting")
         self._stopped = False
-        self._parting: Parting | None = None
-        self._panes = {lane: PaneStream(lane, self.run) for lane in Lane}
-        self._lanes = {lane: LaneMetrics() for lane in Lane}
-        self._texts: dict[Lane, list[str]] = {lane: [] for lane in Lane}
-        self._points: dict[Lane, list[tuple[float, int]]] = {lane: [] for lane in Lane}
+        self._panes = {lane: PaneStream(lane, run.number) for lane in Lane}
         self._board = self._encoded()
         self._drawn = 0.0
         self._stale = False
@@ -60,7 +53,7 @@ class Show:
     @property
     def values(self) -> tuple[str | None, str | None, str]:
         """Of the baseline's pane, the speculative pane and the scoreboard. None: what stands in the pane stays."""
-        if not self._begun:  # a run that is refused, or waits, takes nothing away
+        if not self.begun:  # a run that is refused, or waits, takes nothing away
             return None, None, self._board
         return self._panes[Lane.BASELINE].value, self._panes[Lane.SPECULATIVE].value, self._board
 
@@ -75,32 +68,30 @@ class Show:
                 self._say("waiting", "waiting")
             case Loading(message):
                 self._say("loading", "loading.run", message=message)
-            case Began(request, bits, padding):
-                self.request, self._begun = request, True
-                self._known = {"bits": bits, "padding": padding}
+            case Began(request, known):
+                self.record.request, self.record.known, self.begun = request, known, True
                 self._say("starting", "starting")
             case Refused(key, params):
                 self._say("refused", key, **params)
                 self.over = True
             case Ended(stopped, parting):
-                self._state, self._stopped, self._parting = "stopped" if stopped else "done", stopped, parting
+                self._state, self._stopped, self.record.parting = "stopped" if stopped else "done", stopped, parting
                 self.over = True
+                if stopped:
+                    for lane in self.record.lanes.values():
+                        lane.stop()
 
     def _say(self, state: str, key: str, **params: str) -> None:
         self._state, self._message = state, scoreboard.message(key, **params)
 
     def _wrote(self, wrote: Wrote) -> None:
         self._state = "running"
-        lane = self._lanes[wrote.lane]
-        lane.add(wrote.step)
-        seconds = lane.seconds
-        self._panes[wrote.lane].add(wrote, seconds)
-        self._texts[wrote.lane].extend(wrote.texts)
-        self._points[wrote.lane].append((seconds or 0.0, lane.tokens))
+        self.record.add(wrote)
+        self._panes[wrote.lane].add(wrote, self.record.metrics(wrote.lane).seconds)
 
     def _encoded(self) -> str:
-        board: dict[str, Any] = {"run": self.run, "state": self._state, "running": not self.over}
-        written = any(lane.steps for lane in self._lanes.values())
+        board: dict[str, Any] = {"run": self.run.number, "state": self._state, "running": not self.over}
+        written = any(lane.written for lane in self.record.lanes.values())
         if not written or self._state in ("waiting", "loading", "refused"):
             board |= self._message if self._state != "stopped" else scoreboard.message("verdict.nothing")
         if written:
@@ -110,14 +101,11 @@ class Show:
         return encode(board)
 
     def _account(self) -> dict[str, Any]:
-        baseline, speculative = self._lanes[Lane.BASELINE], self._lanes[Lane.SPECULATIVE]
-        promised = identity_promised(self.request.rule, self.request.params.temperature)
-        comparison = compare(baseline, speculative, promised=promised, parting=self._parting, **self._known)
-        board = scoreboard.account(
-            self.request, baseline, speculative, comparison, over=self.over, stopped=self._stopped
-        )
+        request, comparison = self.record.request, self.record.comparison
+        baseline, speculative = (self.record.metrics(lane) for lane in (Lane.BASELINE, Lane.SPECULATIVE))
+        board = scoreboard.account(request, baseline, speculative, comparison, over=self.over, stopped=self._stopped)
         board["lanes"] = {lane: self._head(lane) for lane in Lane}
-        board["chart"] = chart_figures(self.request, baseline, speculative)
+        board["chart"] = chart_figures(request, baseline, speculative)
         board["parting"] = self._continuations(comparison)
         return board
 
@@ -126,34 +114,37 @@ class Show:
         at = comparison.first_difference
         if at is None or not comparison.identity_promised:
             return None
-        return {"at": at} | {lane: "".join(texts[at : at + PARTING_TOKENS]) for lane, texts in self._texts.items()}
+        return {"at": at} | {
+            name: "".join(lane.texts[at : at + PARTING_TOKENS]) for name, lane in self.record.lanes.items()
+        }
 
     def _head(self, name: Lane) -> dict[str, Any]:
         """The figures over a pane's text."""
-        lane, other = self._lanes[name], self._lanes[OTHER[name]]
-        done = lane.stop is not None or self.over
-        whole = max(lane.tokens, other.tokens) if lane.stop and other.stop else self._expected()
-        notch = self._tokens_at(name, other.seconds) if other.stop and not self._stopped else None
+        lane, other = self.record.metrics(name), self.record.metrics(OTHER[name])
+        ended, other_ended = _ended(lane), _ended(other)
+        done = ended or self.over
+        whole = max(lane.tokens, other.tokens) if ended and other_ended else self._expected()
+        notch = self._tokens_at(name, other.seconds) if other_ended and not self._stopped else None
         return {
             "rate": "–" if lane.tokens_per_second is None else figures.rate(lane.tokens_per_second),
             "first": None if lane.time_to_first_token is None else figures.milliseconds(lane.time_to_first_token),
             "tokens": str(lane.tokens),
             "clock": figures.clock(lane.seconds or 0),
             "done": done,
-            "progress": 1.0 if lane.stop and not self._stopped else round(min(1.0, lane.tokens / max(whole, 1)), 4),
+            "progress": 1.0 if ended and not self._stopped else round(min(1.0, lane.tokens / max(whole, 1)), 4),
             "notch": None if notch is None else round(notch / max(lane.tokens if done else whole, 1), 4),
             "note": self._note(lane, other, notch),
-            "end": lane.stop or (Stop.STOPPED if self._stopped and lane.steps else None),
+            "end": lane.stop,
         }
 
     def _expected(self) -> int:
         """Tokens that a lane will write: as many as one that has ended, else as many as it may."""
-        ended = [lane.tokens for lane in self._lanes.values() if lane.stop]
-        return max(ended, default=self.request.max_new_tokens)
+        lanes = [self.record.metrics(lane) for lane in Lane]
+        return max((lane.tokens for lane in lanes if _ended(lane)), default=self.record.request.max_new_tokens)
 
     def _tokens_at(self, name: Lane, seconds: float | None) -> int | None:
         """How many tokens this lane had when its clock showed so much; None when it had ended before."""
-        points = self._points[name]
+        points = self.record.lanes[name].points
         if seconds is None or not points or points[-1][0] <= seconds:
             return None
         index = bisect.bisect_right(points, (seconds, 1 << 62))
@@ -164,7 +155,12 @@ class Show:
             return None
         if notch is not None:
             return ("pane.notch", {"n": str(notch)})
-        if lane.stop and other.stop:
+        if _ended(lane) and _ended(other):
             return ("pane.earlier", {"seconds": figures.clock((other.seconds or 0) - (lane.seconds or 0))})
         behind = other.tokens - lane.tokens
-        return ("pane.behind", {"n": str(behind)}) if behind > 0 and not lane.stop else None
+        return ("pane.behind", {"n": str(behind)}) if behind > 0 and not _ended(lane) else None
+
+
+def _ended(lane: LaneMetrics) -> bool:
+    """Whether it ended by itself."""
+    return lane.stop not in (None, Stop.STOPPED)

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from specdemo.decoding.parting import Parting
-from specdemo.decoding.steps import Step, Stop, Verdict
 from specdemo.metrics import identity_promised
 from specdemo.race import Lane, Request, RequestRefused
+from specdemo.recording import Known, Scribe, Wrote
 from specdemo.ui.desk import Desk, Loaded, sentence
 
 log = logging.getLogger(__name__)
@@ -45,21 +45,10 @@ class Loading:
 
 @dataclass(frozen=True, slots=True)
 class Began:
-    """The prompt is read next. bits: whether the same bits are promised of both lanes. padding: see `compare`."""
+    """The prompt is read next."""
 
     request: Request
-    bits: bool = False
-    padding: float = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class Wrote:
-    """A lane made a step. texts: what each token adds to the text; drafts: each drafted token by itself."""
-
-    lane: Lane
-    step: Step
-    texts: tuple[str, ...]
-    drafts: tuple[str, ...]
+    known: Known = Known()
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +133,7 @@ class Worker:
             return Refused("refused.long", {"n": f"{len(ids):,}", "context": f"{room:,}"})
         request = replace(self.order.request, prompt_ids=ids)
         engine.check(pair, request)
-        self._events.put(Began(request, engine.bits(pair), engine.padding(pair)))
+        self._events.put(Began(request, engine.known(pair)))
         emitted, stopped = self._race(pair, request)
         parting = None
         if not stopped and identity_promised(request.rule, request.params.temperature):
@@ -154,28 +143,15 @@ class Worker:
     def _race(self, pair: Any, request: Request) -> tuple[dict[Lane, list[int]], bool]:
         """Run both lanes to their ends or to `stop`; the emitted ids and whether it was stopped."""
         engine = self.desk.engine
-        spellers = {lane: engine.speller(pair) for lane in Lane}
+        scribes = {lane: Scribe(lane, engine.speller(pair), lambda one: engine.spelling(pair, one)) for lane in Lane}
         emitted: dict[Lane, list[int]] = {lane: [] for lane in Lane}
         steps = engine.race(pair, request)
         try:
             for one in steps:
                 emitted[one.lane].extend(token.id for token in one.step.tokens)
-                self._events.put(self._spelled(pair, one.lane, one.step, spellers[one.lane]))
+                self._events.put(scribes[one.lane].spell(one.step))
                 if self.stop.is_set():
                     return emitted, True
         finally:
             steps.close()
         return emitted, False
-
-    def _spelled(self, pair: Any, lane: Lane, step: Step, speller: Any) -> Wrote:
-        """The step with its texts; the end-of-text token, which has none, spelled by its name."""
-        engine = self.desk.engine
-        texts = [speller.add(token.id) for token in step.tokens]
-        if step.stop is not None and texts:
-            texts[-1] += speller.flush()
-            if step.stop is Stop.EOS and not texts[-1]:
-                texts[-1] = engine.spelling(pair, step.tokens[-1].id)
-        drafts = tuple(
-            "" if drafted.verdict is Verdict.ACCEPTED else engine.spelling(pair, drafted.id) for drafted in step.drafted
-        )
-        return Wrote(lane, step, tuple(texts), drafts)

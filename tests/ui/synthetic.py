@@ -18,11 +18,14 @@ from specdemo.decoding.steps import Drafted, Origin, Step, Stop, Token, Verdict,
 from specdemo.models.errors import ModelUnavailable
 from specdemo.models.progress import Progress
 from specdemo.race import Lane, LaneStep, Mode, Request, check
+from specdemo.recording import Known
 from specdemo.ui.engine import Engine
 
 PLAIN = 0.0287  # seconds of a plain step
 DRAFT, VERIFY, OTHER = 0.0041, 0.0314, 0.0006
 END = "<|im_end|>"
+FACTS = {"target": "Scripted model", "target precision": "fp32"}
+MACHINE = {"date": "2026-05-14 09:30 UTC", "device": "cpu", "cpu": "Scripted processor", "cores": "2 of 4"}
 WRONG = [" perhaps", " blue", " then", " =", " of", " new"]
 
 STORY = """Here is a function that removes duplicates and keeps the original order:
@@ -98,8 +101,9 @@ class Synthetic:
             choose=lambda spec, drafter, precision, target_precision: (drafter, precision),
             load=self._load,
             facts=lambda pair: ["Scripted model", pair[0], "fp32", "no device"],
-            bits=lambda pair: self.bits,
-            padding=lambda pair: self.padding,
+            known=lambda pair: Known(
+                self.bits, self.padding, {"target": "Scripted model", "drafter": pair[0]}, MACHINE
+            ),
             context=lambda pair: self.context,
             encode=lambda pair, prompt: [self.id_of(p) for p in pieces(prompt) if p.isprintable() or p.isspace()],
             check=lambda pair, request: check(_Pair(self.context), request),

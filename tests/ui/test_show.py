@@ -12,8 +12,10 @@ from specdemo.decoding.parting import Parting
 from specdemo.decoding.sampling import SamplingParams
 from specdemo.decoding.steps import Rule
 from specdemo.race import Lane, Mode, Request
+from specdemo.recording import Known, RaceRecord, Wrote
+from specdemo.ui.runs import Run
 from specdemo.ui.show import Show
-from specdemo.ui.worker import Began, Ended, Refused, Waiting, Wrote
+from specdemo.ui.worker import Began, Ended, Refused, Waiting
 from tests.ui.synthetic import Synthetic
 
 REQUEST = Request(prompt_ids=(1, 2), max_new_tokens=64)
@@ -31,8 +33,8 @@ def board_of(show: Show) -> dict[str, Any]:
 
 def shown(script: Synthetic, request: Request = REQUEST, ended: Ended | None = None, steps: int | None = None) -> Show:
     """A run of the script, or its first steps."""
-    show = Show(request)
-    show.take([Began(request, script.bits)])
+    show = Show(Run(RaceRecord("Tell me", request)))
+    show.take([Began(request, Known(script.bits))])
     for one in list(script.race(request))[:steps]:
         texts = tuple(script.words[token.id] for token in one.step.tokens)
         drafts = tuple(script.words[drafted.id] for drafted in one.step.drafted)
@@ -111,7 +113,7 @@ def test_a_stopped_run_keeps_its_figures_and_says_so() -> None:
     board = board_of(shown(Synthetic(), ended=Ended(True), steps=40))
     assert board["verdict"][0] == "live.faster" and board["more"][0][0] == "verdict.stopped"
     assert {lane["end"] for lane in board["lanes"].values()} == {"stopped"}
-    nothing = Show(REQUEST)
+    nothing = Show(Run(RaceRecord("Tell me", REQUEST)))
     nothing.take([Ended(True)])
     assert verdict(nothing) == "verdict.nothing"
 
@@ -130,7 +132,7 @@ def test_one_after_another_shows_the_baseline_first() -> None:
 
 
 def test_panes_stay_until_a_run_begins_and_a_refusal_takes_nothing_away() -> None:
-    show = Show(REQUEST)
+    show = Show(Run(RaceRecord("Tell me", REQUEST)))
     show.take([Waiting()])
     assert show.values[:2] == (None, None) and board_of(show)["state"] == "waiting"
     show.take([Refused("refused.empty")])
@@ -139,7 +141,7 @@ def test_panes_stay_until_a_run_begins_and_a_refusal_takes_nothing_away() -> Non
 
 def test_an_engine_that_tells_no_times_is_shown_without_them() -> None:
     script = Synthetic()
-    show = Show(REQUEST)
+    show = Show(Run(RaceRecord("Tell me", REQUEST)))
     show.take([Began(REQUEST)])
     for one in script.race(REQUEST):
         step = replace(one.step, draft_seconds=None, verify_seconds=None, other_seconds=None)
