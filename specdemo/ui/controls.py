@@ -12,9 +12,9 @@ from typing import Any
 
 import gradio as gr
 
-from specdemo.decoding.sampling import SamplingParams
+from specdemo.decoding.params import SamplingParams
 from specdemo.decoding.steps import Rule
-from specdemo.race import Mode, Request
+from specdemo.race import MAX_STOP_STRINGS, Mode, Request
 from specdemo.ui.engine import AS_TARGET
 from specdemo.ui.text import DEFAULT, say
 
@@ -47,6 +47,7 @@ NUMBERS = {
     "repetition_penalty": Range(1, 2, 0.05, 1),
     "seed": Range(0, 2**31 - 1, 1, 0),
 }
+MOST_CHARACTERS = {"draft_model": 300, "draft_temperature": 30, "stop_strings": 1000}  # of what is typed
 DRAFT_TEMPERATURE = Range(0, 2, 0.05, 0)
 CHOICES = {
     "mode": tuple(Mode),
@@ -84,25 +85,15 @@ class Controls:
             self._dial("max_new_tokens")
             self._dial("gamma")
             self._choice("mode")
+            self._typed("stop_strings", lines=2, max_lines=4)
         with self._group("drafter", open=True):
             self._choice("drafter", MODEL if modelled else NGRAM)
-            self._made["draft_model"] = gr.Textbox(
-                drafter if modelled else "",
-                label=say(DEFAULT, "draft_model"),
-                info=say(DEFAULT, "draft_model.info"),
-                visible=modelled,
-                max_lines=1,
-            )
+            self._typed("draft_model", drafter if modelled else "", visible=modelled, max_lines=1)
             self._choice("draft_precision", precision, visible=modelled)
             self._choice("target_precision", target_precision)
         with self._group("sampling", open=False):
             self._dial("temperature")
-            self._made["draft_temperature"] = gr.Textbox(  # text, because Gradio shows and sends an empty number as 0
-                label=say(DEFAULT, "draft_temperature"),
-                info=say(DEFAULT, "draft_temperature.info"),
-                elem_id="sd-set-draft_temperature",
-                max_lines=1,
-            )
+            self._typed("draft_temperature", max_lines=1)  # text: Gradio shows and sends an empty number as 0
             for name in ("top_p", "top_k", "min_p", "repetition_penalty"):
                 self._dial(name)
             self._made["seed"] = gr.Number(
@@ -164,6 +155,10 @@ class Controls:
             buttons=[],
         )
 
+    def _typed(self, name: str, value: str = "", **props: Any) -> None:
+        words = {"label": say(DEFAULT, name), "info": say(DEFAULT, f"{name}.info")}
+        self._made[name] = gr.Textbox(value, elem_id=f"sd-set-{name}", **words, **props)
+
     def _choice(self, name: str, value: str | None = None, *, visible: bool = True) -> None:
         self._made[name] = gr.Radio(
             choices=_choices(name, DEFAULT),
@@ -184,6 +179,10 @@ def request(values: dict[str, Any]) -> Request:
     for name, known in CHOICES.items():
         if values[name] not in known:
             raise SettingRefused("refused.choice", {"name": f"@{name}"})
+    for name, most in MOST_CHARACTERS.items():
+        n = len(str(values[name] or ""))
+        if n > most:
+            raise SettingRefused("refused.toolong", {"name": f"@{name}", "n": f"{n:,}", "most": f"{most:,}"})
     numbers = {name: _number(name, values[name], limits) for name, limits in NUMBERS.items()}
     params = SamplingParams(
         temperature=numbers["temperature"],
@@ -200,6 +199,7 @@ def request(values: dict[str, Any]) -> Request:
         rule=Rule(values["rule"]),
         gamma=numbers["gamma"],
         max_new_tokens=numbers["max_new_tokens"],
+        stop_strings=_stop_strings(values["stop_strings"]),
         mode=Mode(values["mode"]),
     )
 
@@ -210,6 +210,14 @@ def summary(values: dict[str, Any]) -> list[tuple[str, dict[str, str]]]:
     sampling = ("summary.sampled", {"temperature": f"{temperature:g}"}) if temperature else ("summary.greedy", {})
     rest = {"gamma": str(values["gamma"]), "max_new_tokens": str(values["max_new_tokens"])}
     return [sampling, ("summary.rest", rest), (f"mode.{values['mode']}", {})]
+
+
+def _stop_strings(typed: Any) -> tuple[str, ...]:
+    """One a line; a line break inside one is written \\n."""
+    strings = tuple(line.replace("\\n", "\n") for line in str(typed or "").splitlines() if line)
+    if len(strings) > MAX_STOP_STRINGS:
+        raise SettingRefused("refused.stops", {"n": str(len(strings)), "most": str(MAX_STOP_STRINGS)})
+    return strings
 
 
 def _optional(name: str, value: Any, limits: Range) -> float | None:

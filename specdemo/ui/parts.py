@@ -15,8 +15,8 @@ import gradio as gr
 from specdemo.ui.text import STRINGS
 
 STATIC = Path(__file__).parent / "static"
-STYLES = ("style", "gradio")
-SCRIPTS = ("sd", "tooltip", "header", "examples", "board", "panes", "legend", "charts")
+STYLES = ("style", "gradio", "tour", "presenter")
+SCRIPTS = ("sd", "tooltip", "settings", "presenter", "tour", "header", "examples", "board", "panes", "legend", "charts")
 
 
 class Part(gr.HTML):

@@ -22,7 +22,7 @@ def scoreboard() -> Part:
     return Part("board", elem_id="sd-board", elem_classes=["sd-part"])
 
 
-def message(key: str, **params: str) -> dict[str, Any]:
+def message(key: str, **params: str | Sentence) -> dict[str, Any]:
     """A board that shows one sentence: what is awaited, or what is wrong."""
     wrong = key in ("refused", "failed", "unloaded") or key.startswith("refused.")
     said: Sentence = (key, params)

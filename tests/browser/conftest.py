@@ -103,7 +103,7 @@ def open_page(chromium: Browser) -> Iterator[Callable[..., Page]]:
         page.on("pageerror", lambda error: errors.append(str(error)))
         page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
         page.goto(url)
-        page.wait_for_selector(".sd-chip")
+        page.wait_for_selector(".sd-chip", state="attached")
         return page
 
     yield opened

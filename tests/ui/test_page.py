@@ -47,7 +47,7 @@ def test_nothing_is_shared_kept_or_reported(page: Page) -> None:
 
 def test_templates_are_constant_and_hold_nothing_to_fill_in(page: Page) -> None:
     parts = [block for block in page.blocks.blocks.values() if isinstance(block, Part)]
-    assert len(parts) == 7
+    assert len(parts) >= 7
     for part in parts:
         assert not any(mark in part.html_template for mark in ("${", "`", "{{", "%")) and part.css_template == ""
 

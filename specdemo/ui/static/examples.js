@@ -16,9 +16,7 @@ sd.parts.examples = (element, { props, watch, trigger }) => {
     element.querySelector("[data-set=summary]").textContent = summary.map(sd.sentence).join(" · ");
   }
 
-  element.querySelector(".sd-set").addEventListener("click", () => {
-    document.querySelector(".sidebar .toggle-button")?.click();
-  });
+  element.querySelector(".sd-set").addEventListener("click", () => sd.settings.toggle());
   document.addEventListener("input", (event) => {
     if (chosen < 0 || !event.target.closest?.(".sd-box")) return;
     chosen = -1;

@@ -36,6 +36,8 @@ sd.parts.header = (element, { props, watch, trigger }) => {
     sd.remember("sd-theme", dark ? "dark" : "light");
   });
   find("retry").addEventListener("click", () => trigger("retry", {}));
+  find("tour").addEventListener("click", () => sd.tour.start());
+  find("present").addEventListener("click", () => sd.presenter.set(true));
 
   const themed = new URLSearchParams(location.search).get("__theme");
   const kept = sd.remembered("sd-theme");

@@ -23,19 +23,24 @@ window.sd = (() => {
   const asked = new URLSearchParams(location.search).get("lang");
   let lang = choose(asked || remembered("sd-lang") || navigator.language);
 
-  /* "@key" stands for the words of that key, anything else for itself. */
-  const word = (value) => (value[0] === "@" && value.slice(1) in TEXT.en ? TEXT[lang][value.slice(1)] : value);
+  /* "@key" stands for the words of that key, [key, parameters] for that sentence, anything else for itself. */
+  function word(value) {
+    if (Array.isArray(value)) return kit.say(...value);
+    return value[0] === "@" && value.slice(1) in TEXT.en ? TEXT[lang][value.slice(1)] : value;
+  }
 
   const kit = {
     parts,
     get lang() { return lang; },
     say(key, params = {}) {
       const template = TEXT[lang][key] ?? TEXT.en[key] ?? "";
-      return template.replace(/\{(\w+)\}/g, (whole, name) => (name in params ? word(String(params[name])) : whole));
+      return template.replace(/\{(\w+)\}/g, (whole, name) => (name in params ? word(Array.isArray(params[name]) ? params[name] : String(params[name])) : whole));
     },
     has: (key) => key in TEXT.en,
     remember,
     remembered,
+    /* Once there is a body: Gradio may put this script into the page before or after. */
+    ready(act) { if (document.body) act(); else document.addEventListener("DOMContentLoaded", act); },
     on(name, listener) { (listeners[name] ??= []).push(listener); },
     emit(name, detail) { for (const listener of listeners[name] ?? []) listener(detail); },
     setLanguage(wanted) {

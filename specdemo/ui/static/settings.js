@@ -1,0 +1,51 @@
+/* The settings panel's own head: what closes it, by button and by Escape, and a link that restores what it says. */
+sd.settings = (() => {
+  const panel = () => document.getElementById("sd-settings");
+  const opened = () => panel()?.classList.contains("open");
+
+  /* Gradio's sidebar opens and closes by its own button alone. */
+  function toggle(wanted = !opened()) {
+    if (!panel() || opened() === wanted) return;
+    panel().querySelector(".toggle-button").click();
+    if (wanted) requestAnimationFrame(() => setTimeout(() => panel().querySelector("[data-settings=close]")?.focus(), 50));
+    else document.querySelector(".sd-set")?.focus();
+  }
+
+  document.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape" || event.defaultPrevented || !opened()) return;
+    if (event.target !== document.body && !panel().contains(event.target)) return;
+    event.preventDefault();
+    toggle(false);
+  });
+  return { toggle };
+})();
+
+sd.parts.settings = (element, { props }) => {
+  const find = (name) => element.querySelector(`[data-settings="${name}"]`);
+  find("close").addEventListener("click", () => sd.settings.toggle(false));
+
+  /* The value is what differs from a fresh page, as a query string; the prompt is read from its box. */
+  function address() {
+    const url = new URL(location.pathname, location.origin);
+    url.search = props.value || "";
+    const prompt = document.querySelector("#sd-prompt textarea")?.value ?? "";
+    if (prompt) url.searchParams.set("prompt", prompt);
+    return url.href;
+  }
+
+  find("copy").addEventListener("click", async () => {
+    const field = find("address");
+    field.value = address();
+    field.hidden = false;
+    let copied = true;
+    try { await navigator.clipboard.writeText(field.value); } catch { copied = false; } // a page without https may not
+    find("said").textContent = sd.say(copied ? "link.copied" : "link.byhand");
+    field.select();
+  });
+
+  function name() {
+    document.querySelector("#sd-settings .toggle-button")?.setAttribute("aria-label", sd.say("settings.close"));
+  }
+  sd.on("language", name);
+  requestAnimationFrame(name);
+};
