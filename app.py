@@ -24,7 +24,8 @@ def main() -> None:
 
     from specdemo.models.pair import PairSpec  # torch takes seconds: `--help` does not wait for it
     from specdemo.ui.desk import Desk
-    from specdemo.ui.engine import AS_TARGET, real_engine
+    from specdemo.ui.engine import AS_TARGET
+    from specdemo.ui.own_engine import real_engine
     from specdemo.ui.page import build_page, launch_options
 
     spec = PairSpec(

@@ -134,7 +134,7 @@ def _prompt_ids(prompt: str, pair: Pair) -> tuple[int, ...]:
 
 def _request(args: argparse.Namespace) -> Request:
     """What the options ask for, the prompt's ids still missing."""
-    from specdemo.decoding.sampling import SamplingParams
+    from specdemo.decoding.params import SamplingParams
     from specdemo.decoding.steps import Rule
     from specdemo.race import Mode, Request
 

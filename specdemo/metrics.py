@@ -11,8 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from specdemo.decoding.parting import Parting
-from specdemo.decoding.steps import Origin, Rule, Step, Stop, Verdict
+from specdemo.decoding.steps import Origin, Parting, Rule, Step, Stop, Verdict
 
 EQUAL_FROM, EQUAL_TO = 0.97, 1.03
 

@@ -10,14 +10,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from types import UnionType
+from typing import TYPE_CHECKING
 
-from specdemo.decoding.autoregressive import autoregressive
-from specdemo.decoding.ending import Ending, Limits
-from specdemo.decoding.sampling import SamplingParams
-from specdemo.decoding.speculative import speculative
+from specdemo.decoding.params import SamplingParams
 from specdemo.decoding.steps import Rule, Step
-from specdemo.models.pair import Pair
-from specdemo.models.text import StopStrings
+
+if TYPE_CHECKING:
+    from specdemo.models.pair import Pair
 
 
 class Lane(StrEnum):
@@ -120,6 +119,12 @@ def _shown(value: object) -> str:
 
 def lanes(pair: Pair, request: Request) -> dict[Lane, Iterator[Step]]:
     """Both lanes, ready to be advanced, each with its own cache, sampler and end over the same weights."""
+    # Here, because torch takes seconds to import and a replay, which knows lanes and requests, does not need it.
+    from specdemo.decoding.autoregressive import autoregressive
+    from specdemo.decoding.ending import Ending, Limits
+    from specdemo.decoding.speculative import speculative
+    from specdemo.models.text import StopStrings
+
     limits = Limits(request.max_new_tokens, pair.context, pair.eos_ids)
 
     def ending() -> Ending:

@@ -9,8 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from specdemo.decoding.parting import Parting
-from specdemo.decoding.steps import Step, Stop, Trace
+from specdemo.decoding.steps import Parting, Step, Stop, Trace
 from specdemo.metrics import Comparison, LaneMetrics, compare, identity_promised
 from specdemo.race import Lane, Request
 from specdemo.trace_files import RaceFile

@@ -13,8 +13,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import from_json
 
-from specdemo.decoding.parting import Parting
-from specdemo.decoding.steps import SCHEMA_VERSION, Trace
+from specdemo.decoding.steps import SCHEMA_VERSION, Parting, Trace
 from specdemo.race import Mode, Request
 
 LANES = ("baseline", "speculative")

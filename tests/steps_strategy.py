@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from specdemo.decoding.sampling import SamplingParams
+from specdemo.decoding.params import SamplingParams
 from specdemo.decoding.steps import Drafted, Origin, Rule, Step, Stop, Token, Trace, Verdict, Why
 
 IDS = st.integers(0, 200_000)

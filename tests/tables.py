@@ -13,8 +13,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from specdemo.decoding.params import SamplingParams
 from specdemo.decoding.runner import Output
-from specdemo.decoding.sampling import SamplingParams, penalise, truncate
+from specdemo.decoding.sampling import penalise, truncate
 
 CPU = torch.device("cpu")
 

@@ -21,8 +21,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from specdemo import cli, terminal, trace_files
-from specdemo.decoding.parting import Parting
-from specdemo.decoding.steps import Drafted, Origin, Rule, Step, Stop, Token, Verdict, Why
+from specdemo.decoding.steps import Drafted, Origin, Parting, Rule, Step, Stop, Token, Verdict, Why
 from specdemo.metrics import LaneMetrics, compare
 from specdemo.models.errors import ModelUnavailable, PairRefused
 from specdemo.models.pair import PairSpec

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import subprocess
 import sys
 from pathlib import Path
 
@@ -95,3 +96,10 @@ def test_what_is_imported_is_what_is_required() -> None:
     assert used - set(sys.stdlib_module_names) - {"specdemo", "pydantic_core"} <= required
     loaded_by_transformers = {"accelerate", "bitsandbytes"}
     assert required - used <= loaded_by_transformers
+
+
+def test_the_page_stands_without_torch() -> None:
+    """A replay needs no model, and torch takes seconds to import."""
+    command = "import sys, specdemo.ui.page; print({'torch', 'transformers'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", command], capture_output=True, text=True, cwd=ROOT, timeout=120)
+    assert done.stdout.strip() == "set()", done.stdout + done.stderr

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specdemo.decoding.parting import Parting
-from specdemo.decoding.steps import Drafted, Origin, Rule, Step, Stop, Token, Verdict, Why
+from specdemo.decoding.steps import Drafted, Origin, Parting, Rule, Step, Stop, Token, Verdict, Why
 from specdemo.metrics import Comparison, LaneMetrics, Sameness, Speed, compare, identity_promised
 from tests.steps_strategy import lane_steps
 

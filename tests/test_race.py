@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from specdemo import race as race_module
-from specdemo.decoding.sampling import SamplingParams
+from specdemo.decoding.params import SamplingParams
 from specdemo.decoding.steps import Origin, Rule, Step, Stop, Token
 from specdemo.drafters.model import ModelDrafter
 from specdemo.race import Lane, Mode, Request, RequestRefused, check, race

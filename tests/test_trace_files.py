@@ -14,9 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from specdemo import trace_files
-from specdemo.decoding.parting import Parting
-from specdemo.decoding.sampling import SamplingParams
-from specdemo.decoding.steps import Origin, Rule, Step, Token, Trace
+from specdemo.decoding.params import SamplingParams
+from specdemo.decoding.steps import Origin, Parting, Rule, Step, Token, Trace
 from specdemo.race import Mode
 from specdemo.trace_files import RaceFile, TraceFileRefused
 from tests.steps_strategy import traces

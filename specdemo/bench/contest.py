@@ -16,7 +16,7 @@ from transformers import GenerationConfig, PreTrainedModel
 from specdemo.bench.first_layers import save_first_layers
 from specdemo.bench.measure import Repeat, Watcher, interleave
 from specdemo.bench.sides import Prompt, Side
-from specdemo.decoding.sampling import SamplingParams
+from specdemo.decoding.params import SamplingParams
 from specdemo.decoding.steps import Step
 from specdemo.models.loading import Source, find_model, load_model
 from specdemo.models.pair import Pair, PairSpec, load_pair

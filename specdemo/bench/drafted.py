@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 from transformers.generation.candidate_generator import AssistedCandidateGenerator
 
+from specdemo.decoding.params import SamplingParams
 from specdemo.decoding.parting import find_parting
 from specdemo.decoding.runner import Runner
-from specdemo.decoding.sampling import SamplingParams
 from specdemo.decoding.steps import Step
 
 Rounds = dict[int, tuple[int, ...]]

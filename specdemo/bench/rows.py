@@ -12,8 +12,8 @@ from specdemo.bench.measure import Repeat, warm_up
 from specdemo.bench.page_client import serve
 from specdemo.bench.results import Goal, Result
 from specdemo.bench.sides import Prompt, Sample, Side, Stopwatch, TimedRunner, run_generate, run_lane, sample_of
+from specdemo.decoding.params import SamplingParams
 from specdemo.decoding.parting import find_parting
-from specdemo.decoding.sampling import SamplingParams
 from specdemo.drafters.model import ModelDrafter
 from specdemo.models.pair import Pair, eos_ids
 from specdemo.race import Lane, race

@@ -10,8 +10,9 @@ from torch import Tensor
 from specdemo.decoding.clock import Clock
 from specdemo.decoding.ending import Ending
 from specdemo.decoding.faults import refuse_nan
+from specdemo.decoding.params import SamplingParams
 from specdemo.decoding.runner import Runner, prefill
-from specdemo.decoding.sampling import Sampler, SamplingParams, Stream, race_winner
+from specdemo.decoding.sampling import Sampler, Stream, race_winner
 from specdemo.decoding.steps import Origin, Step, Token, Why
 
 

@@ -3,30 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import torch
 
+from specdemo.decoding.params import SamplingParams
 from specdemo.decoding.runner import Runner, prefill
-from specdemo.decoding.sampling import Sampler, SamplingParams
+from specdemo.decoding.sampling import Sampler
+from specdemo.decoding.steps import Parting
 
 # Logits of two runs of the same fp32 model differ by some 4e-6; bf16 keeps 8 bits, so 0.06 around a logit of 16.
 NEAR_TIE = {torch.float32: 1e-4, torch.bfloat16: 0.25, torch.float16: 0.03}
-
-
-@dataclass(frozen=True, slots=True)
-class Parting:
-    """The first difference. index: of the emitted token. baseline, speculative: the ids there; None past a lane's end.
-
-    gap: what the target scores one above the other there (logits over temperature, with the noise of the position);
-    None where one lane simply ended. tie: the gap is within what rounding in this dtype explains.
-    """
-
-    index: int
-    baseline: int | None
-    speculative: int | None
-    gap: float | None
-    tie: bool
 
 
 @torch.inference_mode()

@@ -8,27 +8,12 @@ or a pruned vocabulary, on any device, with no generator whose state could leak 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 
 import torch
 from torch import Tensor
 
-
-@dataclass(frozen=True, slots=True)
-class SamplingParams:
-    """How both lanes sample. temperature 0 is greedy; top_k 0, top_p 1, min_p 0, repetition_penalty 1 switch off.
-
-    draft_temperature: the drafter's own temperature; None takes `temperature`.
-    """
-
-    temperature: float = 0.0
-    top_k: int = 0
-    top_p: float = 1.0
-    min_p: float = 0.0
-    repetition_penalty: float = 1.0
-    seed: int = 0
-    draft_temperature: float | None = None
+from specdemo.decoding.params import SamplingParams
 
 
 class Stream(IntEnum):

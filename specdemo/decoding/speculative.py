@@ -19,8 +19,9 @@ from specdemo.decoding.clock import Clock
 from specdemo.decoding.drafter import Draft, Drafter
 from specdemo.decoding.ending import Ending
 from specdemo.decoding.faults import refuse_nan
+from specdemo.decoding.params import SamplingParams
 from specdemo.decoding.runner import Runner, prefill
-from specdemo.decoding.sampling import Sampler, SamplingParams, Stream, race_winner
+from specdemo.decoding.sampling import Sampler, Stream, race_winner
 from specdemo.decoding.steps import Drafted, Origin, Rule, Step, Token, Verdict, Why
 from specdemo.decoding.verification import Judgement
 

@@ -1,4 +1,4 @@
-"""Token, Drafted, Step, Trace: the data that flows through the house.
+"""Token, Drafted, Step, Trace, Parting: the data that flows through the house.
 
 A decoder yields Steps; a Step is what one forward pass of the target produced. Whatever a person sees is a fold over
 a stream of Steps. Everything here is frozen, picklable and free of tensors.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from specdemo.decoding.sampling import SamplingParams
+from specdemo.decoding.params import SamplingParams
 
 
 class Origin(StrEnum):
@@ -196,3 +196,18 @@ class Trace:
     def stop_reason(self) -> Stop | None:
         """Why the lane ended; None while it runs."""
         return self.steps[-1].stop if self.steps else None
+
+
+@dataclass(frozen=True, slots=True)
+class Parting:
+    """The first difference. index: of the emitted token. baseline, speculative: the ids there; None past a lane's end.
+
+    gap: what the target scores one above the other there (logits over temperature, with the noise of the position);
+    None where one lane simply ended. tie: the gap is within what rounding in this dtype explains.
+    """
+
+    index: int
+    baseline: int | None
+    speculative: int | None
+    gap: float | None
+    tie: bool

@@ -13,7 +13,7 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from specdemo.decoding.parting import Parting
+from specdemo.decoding.steps import Parting
 from specdemo.metrics import identity_promised
 from specdemo.race import Lane, Request, RequestRefused
 from specdemo.recording import Known, Scribe, Wrote

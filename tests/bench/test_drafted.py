@@ -11,7 +11,7 @@ from transformers import GenerationConfig
 from specdemo.bench.drafted import compare_drafts, drafted_by_generate, drafted_by_lane
 from specdemo.bench.sides import run_generate
 from specdemo.decoding.ending import Ending, Limits
-from specdemo.decoding.sampling import SamplingParams
+from specdemo.decoding.params import SamplingParams
 from specdemo.decoding.speculative import speculative
 from specdemo.decoding.steps import Rule, Step
 from specdemo.drafters.model import ModelDrafter

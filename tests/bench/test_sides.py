@@ -12,8 +12,8 @@ from specdemo.bench.figures import figures_of, outside_share
 from specdemo.bench.measure import Repeat
 from specdemo.bench.sides import Stopwatch, TimedRunner, run_generate, run_lane
 from specdemo.decoding.ending import Ending, Limits
+from specdemo.decoding.params import SamplingParams
 from specdemo.decoding.runner import Output
-from specdemo.decoding.sampling import SamplingParams
 from specdemo.decoding.speculative import speculative
 from specdemo.decoding.steps import Rule
 from specdemo.drafters.ngram import NgramDrafter

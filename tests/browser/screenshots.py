@@ -13,7 +13,7 @@ from pathlib import Path
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from specdemo.models.pair import PairSpec
-from specdemo.ui.engine import real_engine
+from specdemo.ui.own_engine import real_engine
 from tests.browser.conftest import CHROMIUM, SWITCHES, Demo, ask, serve, wait_for_state
 from tests.ui.synthetic import Synthetic
 

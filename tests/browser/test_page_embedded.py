@@ -9,7 +9,7 @@ from playwright.sync_api import Page, expect
 
 from specdemo.models.pair import PairSpec
 from specdemo.race import Lane
-from specdemo.ui.engine import real_engine
+from specdemo.ui.own_engine import real_engine
 from tests.browser.conftest import ask, serve
 from tests.browser.test_page_streams import TEXT
 from tests.ui.synthetic import Synthetic

@@ -18,9 +18,9 @@ from transformers import PreTrainedModel
 from specdemo.decoding.autoregressive import autoregressive
 from specdemo.decoding.drafter import Draft, Draw
 from specdemo.decoding.ending import Ending, Limits
+from specdemo.decoding.params import SamplingParams
 from specdemo.decoding.promise import Promise, probe
 from specdemo.decoding.runner import Runner
-from specdemo.decoding.sampling import SamplingParams
 from specdemo.decoding.speculative import speculative
 from specdemo.decoding.steps import Rule, Step
 from specdemo.models.lean import lean_runner

@@ -17,9 +17,11 @@ from specdemo.decoding import sampling
 from specdemo.decoding.autoregressive import autoregressive
 from specdemo.decoding.drafter import Draft, Drafter, Draw
 from specdemo.decoding.ending import Ending, Limits
-from specdemo.decoding.sampling import SamplingParams, Stream
+from specdemo.decoding.params import SamplingParams
+from specdemo.decoding.sampling import Stream
 from specdemo.decoding.speculative import speculative
 from specdemo.decoding.steps import Rule
+from specdemo.drafters.combined import CombinedDrafter
 from specdemo.drafters.model import ModelDrafter
 from specdemo.drafters.ngram import NgramDrafter
 from tests.chisquare import assert_follows
@@ -61,6 +63,18 @@ def ngram_drafter(target: Tables) -> Drafter:
     return NgramDrafter(CPU, longest=2, shortest=1)
 
 
+class TrustedNgram(NgramDrafter):
+    """Counts one token more in every match, so that in texts this short a lookup is tried beside the model."""
+
+    def look_up(self, gamma: int, counted: int = 0) -> tuple[list[int], int]:
+        copied, matched = super().look_up(gamma, counted)
+        return copied, matched and matched + 1
+
+
+def combined_drafter(target: Tables) -> Drafter:
+    return CombinedDrafter(TrustedNgram(CPU, longest=2, shortest=1), model_drafter(target))
+
+
 def histogram(
     target: Tables, make: Callable[[Tables], Drafter], params: SamplingParams, rule: Rule, gamma: int, runs: int = RUNS
 ) -> np.ndarray:
@@ -93,6 +107,9 @@ CASES = [  # vocabulary, tokens, γ, rule, drafter, params
     (3, 5, 3, Rule.SHARED_NOISE, model_drafter, SamplingParams(temperature=1.0, draft_temperature=0.6)),
     (4, 4, 1, Rule.SHARED_NOISE, model_drafter, SamplingParams(temperature=1.2, min_p=0.15, repetition_penalty=0.8)),
     (3, 5, 2, Rule.SHARED_NOISE, ngram_drafter, HOT),
+    (3, 5, 2, Rule.REJECTION, combined_drafter, HOT),
+    (3, 5, 3, Rule.BLOCK, combined_drafter, SamplingParams(temperature=1.0, draft_temperature=0.6)),
+    (3, 5, 2, Rule.SHARED_NOISE, combined_drafter, SamplingParams(temperature=1.0, top_p=0.9)),
 ]
 
 

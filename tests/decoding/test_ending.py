@@ -14,8 +14,8 @@ from specdemo.decoding.autoregressive import autoregressive
 from specdemo.decoding.drafter import Draft, Draw
 from specdemo.decoding.ending import Ending, Limits
 from specdemo.decoding.faults import DecodingFault
+from specdemo.decoding.params import SamplingParams
 from specdemo.decoding.runner import Output
-from specdemo.decoding.sampling import SamplingParams
 from specdemo.decoding.speculative import speculative
 from specdemo.decoding.steps import Origin, Rule, Step, Stop, Verdict, Why
 from specdemo.drafters.model import ModelDrafter

@@ -16,8 +16,8 @@ from transformers import PreTrainedModel
 from specdemo.decoding.autoregressive import autoregressive
 from specdemo.decoding.drafter import Drafter
 from specdemo.decoding.ending import Ending, Limits
+from specdemo.decoding.params import SamplingParams
 from specdemo.decoding.parting import find_parting
-from specdemo.decoding.sampling import SamplingParams
 from specdemo.decoding.speculative import speculative
 from specdemo.decoding.steps import Rule, Step
 from specdemo.drafters.model import ModelDrafter

@@ -15,7 +15,8 @@ from torch import Tensor
 
 from specdemo.decoding import speculative as loop
 from specdemo.decoding import verification
-from specdemo.decoding.sampling import Sampler, SamplingParams, race_winner
+from specdemo.decoding.params import SamplingParams
+from specdemo.decoding.sampling import Sampler, race_winner
 from specdemo.decoding.steps import Rule
 from specdemo.decoding.verification import Judgement
 from tests.chisquare import power

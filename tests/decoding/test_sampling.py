@@ -21,9 +21,9 @@ from transformers import (
     TopPLogitsWarper,
 )
 
+from specdemo.decoding.params import SamplingParams
 from specdemo.decoding.sampling import (
     Sampler,
-    SamplingParams,
     Stream,
     exponential,
     exponential_where,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from specdemo.decoding.autoregressive import autoregressive
 from specdemo.decoding.ending import Ending, Limits
-from specdemo.decoding.sampling import SamplingParams
+from specdemo.decoding.params import SamplingParams
 from specdemo.decoding.speculative import speculative
 from specdemo.decoding.steps import Origin, Rule, Step, Trace, Verdict, Why
 from specdemo.drafters.model import ModelDrafter

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from specdemo.decoding.sampling import SamplingParams
+from specdemo.decoding.params import SamplingParams
 from specdemo.decoding.steps import Rule
 from tests.chisquare import assert_follows
 from tests.rounds import JUDGES, Judge, Round, one_hot_levels, run

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from specdemo.decoding.autoregressive import autoregressive
 from specdemo.decoding.ending import Ending, Limits
-from specdemo.decoding.sampling import SamplingParams
+from specdemo.decoding.params import SamplingParams
 from specdemo.decoding.speculative import speculative
 from specdemo.decoding.steps import Rule
 from specdemo.drafters.head import HeadDrafter

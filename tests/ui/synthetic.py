@@ -13,8 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from specdemo.decoding.parting import Parting
-from specdemo.decoding.steps import Drafted, Origin, Step, Stop, Token, Verdict, Why
+from specdemo.decoding.steps import Drafted, Origin, Parting, Step, Stop, Token, Verdict, Why
 from specdemo.models.errors import ModelUnavailable
 from specdemo.models.progress import Progress
 from specdemo.race import Lane, LaneStep, Mode, Request, check

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from specdemo.decoding.parting import Parting
-from specdemo.decoding.sampling import SamplingParams
-from specdemo.decoding.steps import Rule
+from specdemo.decoding.params import SamplingParams
+from specdemo.decoding.steps import Parting, Rule
 from specdemo.race import Lane, Mode, Request
 from specdemo.recording import Known, RaceRecord, Wrote
 from specdemo.ui.runs import Run

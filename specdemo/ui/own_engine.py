@@ -1,0 +1,69 @@
+"""Which functions does the page run when no test puts others in place? Those of this program."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from specdemo.decoding.parting import find_parting
+from specdemo.environment import environment
+from specdemo.models.pair import NGRAM, Pair, PairSpec, load_pair
+from specdemo.models.progress import Progress
+from specdemo.models.text import Detokenizer, encode_chat, spelling
+from specdemo.race import check, race
+from specdemo.recording import Known
+from specdemo.ui.engine import AS_TARGET, Engine, Fact
+
+
+def real_engine() -> Engine:
+    """The engine of this program."""
+    return Engine(
+        choose=_choose,
+        load=_load,
+        facts=_facts,
+        known=_known,
+        context=lambda pair: pair.context,
+        encode=_encode,
+        check=check,
+        race=race,
+        part=lambda pair, request, baseline, other: find_parting(
+            pair.target, request.prompt_ids, request.params, baseline, other
+        ),
+        speller=lambda pair: Detokenizer(pair.tokenizer),
+        spelling=lambda pair, token_id: spelling(pair.tokenizer, token_id),
+    )
+
+
+def _choose(spec: PairSpec, drafter: str, precision: str, target_precision: str) -> PairSpec:
+    draft_precision = None if precision == AS_TARGET else precision
+    return replace(spec, drafter=drafter, draft_precision=draft_precision, target_precision=target_precision)
+
+
+def _load(spec: PairSpec, progress: Progress, before: Pair | None) -> Pair:
+    if before is not None and replace(spec, drafter=NGRAM, draft_precision=None) == replace(
+        before.spec, drafter=NGRAM, draft_precision=None
+    ):
+        return before.switch_drafter(spec.drafter, spec.draft_precision, progress)
+    return load_pair(spec, progress)
+
+
+def _facts(pair: Pair) -> list[Fact]:
+    facts = pair.facts
+    drafter = " ".join(filter(None, (facts["drafter"], facts.get("draft precision"))))
+    device = f"CPU, {facts['threads']} threads" if facts["device"] == "cpu" else facts["device"]
+    precision = facts["target precision"]
+    if pair.choice.measured:
+        precision = f"{precision} ({1000 * pair.choice.measured[pair.target_precision]:.0f} ms)"
+    promise = ("promise.bits" if pair.bits_promised else "promise.rounding", {})
+    shapes = [("shapes", {"padding": f"{pair.padding:.1f}"})] if pair.spec.equal_shapes else []
+    return [facts["target"], drafter, precision, device, promise, *shapes]
+
+
+def _encode(pair: Pair, prompt: str) -> Sequence[int]:
+    if not pair.tokenizer.encode(prompt, add_special_tokens=False, split_special_tokens=True):
+        return ()  # the chat template alone would make tokens of nothing
+    return encode_chat(pair.tokenizer, [{"role": "user", "content": prompt}])
+
+
+def _known(pair: Pair) -> Known:
+    return Known(pair.bits_promised, pair.padding, pair.facts, environment(str(pair.target.device)))
