@@ -38,12 +38,21 @@ class NgramDrafter:
 
     def propose(self, gamma: int, draw: Draw) -> Draft:
         """Up to gamma tokens that followed the latest match; none where nothing matches."""
-        start = self._match()
-        copied: list[int] = []
-        if start is not None:
-            for i in range(start, start + gamma):
-                copied.append(self._ids[i] if i < len(self._ids) else copied[i - len(self._ids)])
+        copied, _ = self.look_up(gamma)
         return Draft(torch.tensor(copied, dtype=torch.long, device=self._device))
+
+    def look_up(self, gamma: int, counted: int = 0) -> tuple[list[int], int]:
+        """What `propose` copies, and how many tokens before it match the text's last ones, counted so far at most."""
+        start, ids = self._match(), self._ids
+        if start is None:
+            return [], 0
+        copied: list[int] = []
+        for i in range(start, start + gamma):
+            copied.append(ids[i] if i < len(ids) else copied[i - len(ids)])
+        matched = 0
+        while matched < min(counted, start) and ids[start - 1 - matched] == ids[-1 - matched]:
+            matched += 1
+        return copied, matched
 
     def commit(self, tokens: Sequence[int], accepted: int, hidden: Tensor | None) -> None:
         """Index the round's tokens."""
