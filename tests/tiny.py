@@ -26,13 +26,13 @@ SPREAD = 0.3
 CONTEXT = 512
 
 
-def tiny_llama(vocab_size: int = 256, seed: int = 0) -> LlamaForCausalLM:
+def tiny_llama(vocab_size: int = 256, seed: int = 0, layers: int = 3) -> LlamaForCausalLM:
     """Llama with grouped queries (4 heads over 2 key heads), tied embeddings, as SmolLM2 has them."""
     config = LlamaConfig(
         vocab_size=vocab_size,
         hidden_size=64,
         intermediate_size=128,
-        num_hidden_layers=3,
+        num_hidden_layers=layers,
         num_attention_heads=4,
         num_key_value_heads=2,
         tie_word_embeddings=True,

@@ -18,6 +18,7 @@ from transformers.cache_utils import Cache, CacheLayerMixin
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
+from specdemo.distill.hidden import Listener
 from specdemo.models.attention import CUSTOM, attend_by, fits
 from specdemo.models.general_runner import refuse_unfit
 
@@ -36,18 +37,28 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a job got. ended: its last token is one of the stop ids; otherwise its noise or the columns ran out."""
+    """What a job got. ended: its last token is one of the stop ids; otherwise its noise or the columns ran out.
+
+    hidden: the target's states at all tokens but the last, where somebody listens.
+    """
 
     job: Job
     ids: list[int]
     ended: bool
+    hidden: Tensor | None = None
 
 
 class BatchDecoder:
     """`rows` sequences of at most `columns` tokens each, decoded together: add() jobs while free, then step()."""
 
     def __init__(
-        self, model: PreTrainedModel, rows: int, columns: int, stop_ids: Collection[int], vocab_size: int | None = None
+        self,
+        model: PreTrainedModel,
+        rows: int,
+        columns: int,
+        stop_ids: Collection[int],
+        vocab_size: int | None = None,
+        listener: Listener | None = None,
     ) -> None:
         self._config = model.config.get_text_config(decoder=True)
         refuse_unfit(model, self._config)
@@ -62,6 +73,8 @@ class BatchDecoder:
         self._lengths = torch.zeros(rows, dtype=torch.long, device=self._device)  # tokens in the cache
         self._last = torch.zeros(rows, dtype=torch.long, device=self._device)  # sampled, not yet in the cache
         self._finished: list[Answer] = []
+        self._listener = listener
+        self._states: list[list[Tensor]] = []  # of row i, what was heard at each forward: [tokens, columns]
 
     @property
     def live(self) -> int:
@@ -84,7 +97,9 @@ class BatchDecoder:
         logits = self._forward(ids, torch.arange(n, device=self._device)[None], mask, _Place(row, row + 1, n))
         self._jobs.append(job)
         self._answers.append([])
+        self._states.append([])
         self._lengths[row] = n
+        self._listen(row)
         self._take(row, self._draw(logits, [job], [0]))
         self._retire()
 
@@ -100,6 +115,7 @@ class BatchDecoder:
             place = _Place(0, live, width, lengths)
             logits = self._forward(self._last[:live, None], lengths[:, None], mask, place)
             lengths += 1
+            self._listen(0)
             self._take(0, self._draw(logits, self._jobs, [len(a) for a in self._answers]))
             self._retire()
         finished, self._finished = self._finished, []
@@ -129,6 +145,11 @@ class BatchDecoder:
         chosen[warm] = drawn_ids.clamp_(max=logits.shape[-1] - 1)
         return chosen
 
+    def _listen(self, first: int) -> None:
+        if self._listener is not None:
+            for held, states in zip(self._states[first:], self._listener.states(), strict=True):
+                held.append(states)
+
     def _take(self, first: int, chosen: Tensor) -> None:
         self._last[first : first + len(chosen)] = chosen
         for answer, token in zip(self._answers[first:], chosen.tolist(), strict=True):
@@ -142,15 +163,18 @@ class BatchDecoder:
             ended = answer[-1] in self._stop_ids
             if not ended and len(answer) < len(job.noise) and lengths[row] + 1 < self.columns:
                 continue
-            self._finished.append(Answer(job, answer, ended))
+            hidden = torch.cat(self._states[row]) if self._listener else None
+            self._finished.append(Answer(job, answer, ended, hidden))
             last = self.live - 1
             if row != last:
                 for layer in self._layers:
                     layer.move(last, row, lengths[last])
                 self._lengths[row], self._last[row] = self._lengths[last].clone(), self._last[last].clone()
                 self._jobs[row], self._answers[row], lengths[row] = self._jobs[last], self._answers[last], lengths[last]
+                self._states[row] = self._states[last]
             self._jobs.pop()
             self._answers.pop()
+            self._states.pop()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,21 +1,22 @@
-"""What did the target think at every token of a corpus? Its hidden states, computed once and kept in one flat file.
+"""What did the target think at every token of a corpus? Its hidden states, kept on disk for training.
 
-A cache: it can be deleted and made again from the corpus. It grows with the corpus, row by row, and resumes.
+A cache: it can be deleted and made again from the corpus. Synthesis fills it while it decodes, which costs nothing
+more; what is missing is computed before training.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from specdemo.distill.corpus import Row, read_rows
+from specdemo.distill.corpus import Row, digest, read_rows
 from specdemo.models.head_files import usual_layers
 
 BATCH_TOKENS = 4096
@@ -30,11 +31,33 @@ def layers_to_read(model: PreTrainedModel, named: str | None) -> tuple[int, ...]
     return ids
 
 
+class Listener:
+    """Hears what a model's decoder layers and last norm make of every token. layer_ids as speculators count them."""
+
+    def __init__(self, model: PreTrainedModel, layer_ids: Sequence[int]):
+        self.layer_ids = tuple(layer_ids)
+        decoder = model.get_decoder()
+        self.width = model.config.get_text_config(decoder=True).hidden_size
+        self._heard: dict[int, Tensor] = {}
+        for place, module in enumerate((*(decoder.layers[i - 1] for i in self.layer_ids), decoder.norm)):
+            module.register_forward_hook(self._hook(place))
+
+    def _hook(self, place: int) -> Callable[..., None]:
+        def hear(module: nn.Module, inputs: object, output: Tensor | tuple[Tensor, ...]) -> None:
+            self._heard[place] = output[0] if isinstance(output, tuple) else output
+
+        return hear
+
+    def states(self) -> Tensor:
+        """Of the last forward: [rows, T, (aux + 1) * width] in fp16, the layers' and then the last, normed."""
+        return torch.cat([self._heard[place].half() for place in sorted(self._heard)], dim=-1)
+
+
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One row for training. hidden: [T, (aux + 1) * width] fp16, the layers read and then the target's last, normed.
+    """One row for training. hidden: [T - 1, (aux + 1) * width] fp16, the layers read, then the target's last, normed.
 
-    answer: index of the first answer token in ids [T].
+    answer: index of the first answer token in ids [T]. The last token's own states say nothing about the row.
     """
 
     ids: np.ndarray
@@ -45,88 +68,108 @@ class Example:
     hidden: np.ndarray
 
 
-class HiddenCache:
-    """Hidden states of a corpus's rows, cut to `longest` tokens, in `folder`. layer_ids as speculators count them."""
+class HiddenStore:
+    """The hidden states of rows, in `folder`. Several processes may append at once, each as a `writer` of its own.
 
-    def __init__(self, folder: Path, corpus: Path, model: PreTrainedModel, layer_ids: Sequence[int], longest: int):
-        self._folder, self._corpus, self._model = folder, corpus, model
-        self._layer_ids, self._longest = tuple(layer_ids), longest
-        config = model.config.get_text_config(decoder=True)
-        self.width = config.hidden_size
-        self._columns = (len(self._layer_ids) + 1) * self.width
+    A writer has two files: states [tokens, columns] side by side, and a JSON line a row that says whose they are. A row
+    counts once its line is whole; what a killed run left behind it is cut off.
+    """
+
+    def __init__(self, folder: Path, layer_ids: Sequence[int], width: int, writer: str):
+        self._columns = (len(layer_ids) + 1) * width
+        self._states, self._lines = folder / f"{writer}.f16", folder / f"{writer}.jsonl"
+        self._folder = folder
         folder.mkdir(parents=True, exist_ok=True)
-        self._check_settings()
+        self._check_settings({"layers": list(layer_ids), "width": width})
+        self._mend()
 
-    def _check_settings(self) -> None:
-        """A cache made with other layers or another cut is of no use: start afresh."""
-        settings = {"layers": list(self._layer_ids), "longest": self._longest, "width": self.width}
+    def _check_settings(self, settings: dict[str, object]) -> None:
+        """States of other layers are of no use: start afresh."""
         file = self._folder / "settings.json"
         if not file.exists() or json.loads(file.read_text()) != settings:
-            (self._folder / "hidden.f16").unlink(missing_ok=True)
+            for old in (*self._folder.glob("*.f16"), *self._folder.glob("*.jsonl")):
+                old.unlink()
             file.write_text(json.dumps(settings))
 
-    def _rows(self) -> list[Row]:
-        return [row for row in read_rows(self._corpus) if len(row.prompt) + 8 <= self._longest and len(row.answer) > 2]
+    def _mend(self) -> None:
+        self._states.touch()
+        self._lines.touch()
+        text = self._lines.read_bytes()
+        whole = text[: text.rfind(b"\n") + 1]
+        tokens = sum(json.loads(line)[1] for line in whole.splitlines())
+        for file, size in ((self._lines, len(whole)), (self._states, tokens * self._columns * 2)):
+            with file.open("r+b") as handle:
+                handle.truncate(size)
 
-    def _cut(self, row: Row) -> np.ndarray:
-        return np.concatenate([row.prompt, row.answer])[: self._longest]
+    def append(self, row: Row, states: Tensor) -> None:
+        """Keep a row's states [T - 1, columns]. They go first: a line never promises more than is there."""
+        with self._states.open("ab") as file:
+            file.write(states.half().cpu().numpy().tobytes())
+        with self._lines.open("a", encoding="utf-8") as lines:
+            lines.write(json.dumps([_key(row), len(states)]) + "\n")
 
-    def fill(self) -> Iterator[tuple[int, int]]:
-        """Compute what is missing; yields (tokens done, tokens in all) as it goes."""
-        file = self._folder / "hidden.f16"
-        rows = self._rows()
-        lengths = [len(self._cut(row)) for row in rows]
-        total, size = sum(lengths), self._columns * 2
-        done = (file.stat().st_size // size) if file.exists() else 0
-        first, held = 0, 0
-        while first < len(rows) and held + lengths[first] <= done:  # whole rows only: the rest is computed again
-            held += lengths[first]
-            first += 1
-        with file.open("ab") as out:
-            out.truncate(held * size)
-            while first < len(rows):
-                batch = self._batch(lengths, first)
-                for states in self._states([self._cut(row) for row in rows[first : first + batch]]):
-                    out.write(states.tobytes())
-                out.flush()
-                held += sum(lengths[first : first + batch])
-                first += batch
-                yield held, total
+    def read(self) -> dict[str, np.ndarray]:
+        """Every row's states, which stay on disk until they are read."""
+        held: dict[str, np.ndarray] = {}
+        for lines in sorted(self._folder.glob("*.jsonl")):
+            if not lines.stat().st_size:
+                continue
+            states = np.memmap(lines.with_suffix(".f16"), np.float16, "r").reshape(-1, self._columns)
+            start = 0
+            for line in lines.read_text("utf-8").splitlines():
+                key, tokens = json.loads(line)
+                held[key] = states[start : start + tokens]
+                start += tokens
+        return held
 
-    def _batch(self, lengths: Sequence[int], first: int) -> int:
-        """Rows from `first` on that fit a forward together, padding counted."""
-        n, longest = 0, 0
-        while first + n < len(lengths):
-            longest = max(longest, lengths[first + n])
-            if n and longest * (n + 1) > BATCH_TOKENS:
-                break
-            n += 1
-        return n
 
-    @torch.inference_mode()
-    def _states(self, rows: list[np.ndarray]) -> list[np.ndarray]:
-        longest = max(map(len, rows))
-        ids = torch.zeros(len(rows), longest, dtype=torch.long)
-        for i, row in enumerate(rows):  # padding stands behind, where causal attention does not look
-            ids[i, : len(row)] = torch.from_numpy(row.astype(np.int64))
-        base = self._model.base_model
-        out = base(input_ids=ids.to(self._model.device), output_hidden_states=True, use_cache=False)
-        states = torch.cat([*(out.hidden_states[i] for i in self._layer_ids), out.last_hidden_state], dim=-1)
-        return [states[i, : len(row)].half().cpu().numpy() for i, row in enumerate(rows)]
+def open_store(work: Path, listener: Listener, writer: str) -> HiddenStore:
+    """The store of a work folder, for what this listener hears."""
+    return HiddenStore(work / "hidden", listener.layer_ids, listener.width, writer)
 
-    def examples(self) -> list[Example]:
-        """Every row with its hidden states, which stay on disk until they are read."""
-        file = self._folder / "hidden.f16"
-        states = np.memmap(file, np.float16, "r").reshape(-1, self._columns)
-        examples, start = [], 0
-        for row in self._rows():
-            ids = self._cut(row)
-            if start + len(ids) > len(states):
-                break
-            hidden = states[start : start + len(ids)]
-            examples.append(Example(ids, len(row.prompt), row.kind, row.temperature, row.held_out, hidden))
-            start += len(ids)
-        return examples
+
+def _key(row: Row) -> str:
+    return digest([*row.prompt, *row.answer]).hex()
+
+
+def fill(store: HiddenStore, corpus: Path, model: PreTrainedModel, listener: Listener) -> Iterator[tuple[int, int]]:
+    """Compute the states of a corpus's rows that the store lacks; yields (tokens done, tokens in all) as it goes."""
+    held = store.read()
+    missing = sorted((row for row in read_rows(corpus) if _key(row) not in held), key=_length)
+    total, done = sum(map(_length, missing)), 0
+    while missing:
+        rows = [missing.pop()]  # the longest first: what does not fit into memory fails at once
+        while missing and _length(rows[0]) * (len(rows) + 1) <= BATCH_TOKENS:
+            rows.append(missing.pop())
+        for row, states in zip(rows, _run(rows, model, listener), strict=True):
+            store.append(row, states)
+        done += sum(map(_length, rows))
+        yield done, total
+
+
+def _length(row: Row) -> int:
+    return len(row.prompt) + len(row.answer) - 1
+
+
+@torch.inference_mode()
+def _run(rows: Sequence[Row], model: PreTrainedModel, listener: Listener) -> list[Tensor]:
+    ids = torch.zeros(len(rows), max(map(_length, rows)), dtype=torch.long)
+    for i, row in enumerate(rows):  # padding stands behind, where causal attention does not look
+        ids[i, : _length(row)] = torch.from_numpy(np.concatenate([row.prompt, row.answer])[:-1].astype(np.int64))
+    model.get_decoder()(input_ids=ids.to(model.device), use_cache=False)
+    return [states[: _length(row)] for row, states in zip(rows, listener.states(), strict=True)]
+
+
+def examples(store: HiddenStore, corpus: Path, longest: int) -> list[Example]:
+    """The rows of a corpus whose states are held, cut to `longest` tokens; those with hardly an answer are left out."""
+    held, found = store.read(), []
+    for row in read_rows(corpus):
+        hidden = held.get(_key(row))
+        if hidden is None or len(row.prompt) + 8 > longest or len(row.answer) < 3:
+            continue
+        ids = np.concatenate([row.prompt, row.answer])[:longest]
+        found.append(Example(ids, len(row.prompt), row.kind, row.temperature, row.held_out, hidden[: len(ids) - 1]))
+    return found
 
 
 @dataclass(slots=True)
@@ -144,14 +187,14 @@ class Batch:
 
 def collate(examples: Sequence[Example], width: int, pad: int, device: torch.device) -> Batch:
     """A batch of examples; `pad` more columns of ids, so that every unrolled step has tokens to stand on."""
-    longest = max(len(e.ids) for e in examples)
+    longest = max(len(e.hidden) for e in examples)
     columns = examples[0].hidden.shape[1]
     states = torch.zeros(len(examples), longest, columns)
     ids = torch.zeros(len(examples), longest + pad, dtype=torch.long)
     weight = torch.zeros(len(examples), longest + pad)
     for i, example in enumerate(examples):
         n = len(example.ids)
-        states[i, :n] = torch.from_numpy(np.array(example.hidden)).float()
+        states[i, : n - 1] = torch.from_numpy(np.array(example.hidden)).float()
         ids[i, :n] = torch.from_numpy(example.ids.astype(np.int64))
         weight[i, example.answer : n] = 1
     states = states.to(device)

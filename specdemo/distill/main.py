@@ -19,7 +19,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `distill`, by command."""
     commands = parser.add_subparsers(dest="command", required=True)
     make = commands.add_parser("synthesise", help="let the target answer prompts; resumes where it stopped")
-    make.add_argument("--target", help="a model's folder or hub id; the embedded target by default")
     make.add_argument("--corpus", type=Path, default=CORPUS, help="folder of the shards (default: %(default)s)")
     make.add_argument("--tokens", type=int, default=4_000_000, help="answer tokens wanted in all (%(default)s)")
     make.add_argument("--prompts", type=Path, help='own prompts, JSONL: {"prompt": "..."} or {"messages": [...]}')
@@ -27,13 +26,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     make.add_argument("--longest-prompt", type=int, default=768, metavar="TOKENS", help="(%(default)s)")
     make.add_argument("--longest-answer", type=int, default=256, metavar="TOKENS", help="(%(default)s)")
     make.add_argument("--seed", type=int, default=0)
+    make.add_argument(
+        "--keep-hidden", action="store_true", help="keep the target's hidden states for training (3 MB a 1,000 tokens)"
+    )
+    _add_layers(make)
     make.add_argument("--part", default="0/1", help="K/N: this process makes part K (from 0) of N of the same corpus")
-    make.add_argument("--threads", type=int, help="threads to compute with on a CPU")
+    _add_common(make)
     make.add_argument("--dtype", choices=("float32", "bfloat16"), help="by default float32 on a CPU, else bfloat16")
     train = commands.add_parser("train", help="train a head on a corpus; resumes from its last checkpoint")
     _add_common(train)
     train.add_argument("--corpus", type=Path, default=CORPUS, help="folder of the shards (default: %(default)s)")
-    train.add_argument("--layers", help="target layers read, as speculators counts them (2, the middle, last but 3)")
+    _add_layers(train)
     train.add_argument("--vocabulary", type=int, default=8192, help="tokens that the head can draft (%(default)s)")
     train.add_argument("--longest", type=int, default=768, metavar="TOKENS", help="a row is cut here (%(default)s)")
     train.add_argument("--steps", type=int, default=2000, help="optimiser steps in all (%(default)s)")
@@ -47,6 +50,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     export.add_argument("--licence", default="apache-2.0", help="for the model card (%(default)s)")
     count = commands.add_parser("count", help="what a corpus holds, by kind")
     count.add_argument("--corpus", type=Path, default=CORPUS, help="folder of the shards (default: %(default)s)")
+
+
+def _add_layers(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--layers", help="target layers read, as speculators counts them (2, the middle, last but 3)")
 
 
 def _add_common(parser: argparse.ArgumentParser) -> None:
@@ -72,6 +79,7 @@ def synthesise(args: argparse.Namespace) -> int:
     """Make a corpus, or go on with one."""
     from tqdm import tqdm
 
+    from specdemo.distill.hidden import Listener, layers_to_read, open_store
     from specdemo.distill.plan import OwnPrompts, PatternPlan
     from specdemo.distill.synthesise import Settings, Synthesis
     from specdemo.distill.target import load_target, pack_products
@@ -90,7 +98,9 @@ def synthesise(args: argparse.Namespace) -> int:
     plan = OwnPrompts(args.prompts) if args.prompts else PatternPlan(args.seed)
     model, tokenizer, name = load_target(args.target, args.dtype, args.threads)
     pack_products(model)
-    work = Synthesis(model, tokenizer, name, plan, settings)
+    listener = Listener(model, layers_to_read(model, args.layers)) if args.keep_hidden else None
+    store = listener and open_store(args.work, listener, f"part-{part}-of-{parts}")
+    work = Synthesis(model, tokenizer, name, plan, settings, store, listener)
     quiet = 0.5 if sys.stderr.isatty() else 30
     with tqdm(total=args.tokens // parts, initial=work.tokens, unit="tok", unit_scale=True, mininterval=quiet) as bar:
         for tokens in work.run():
@@ -104,20 +114,20 @@ def train(args: argparse.Namespace) -> int:
     from tqdm import tqdm
 
     from specdemo.distill.head_model import new_head
-    from specdemo.distill.hidden import HiddenCache, layers_to_read
+    from specdemo.distill.hidden import Listener, examples, fill, layers_to_read, open_store
     from specdemo.distill.target import load_target
-    from specdemo.distill.train import Recipe, Trainer, draft_vocabulary
+    from specdemo.distill.train import Recipe, Trainer, drafted_ids
 
     model, tokenizer, _ = load_target(args.target, threads=args.threads)
     layers = layers_to_read(model, args.layers)
-    cache = HiddenCache(args.work / "hidden", args.corpus, model, layers, args.longest)
-    for done, total in cache.fill():
+    listener = Listener(model, layers)
+    store = open_store(args.work, listener, "train")
+    for done, total in fill(store, args.corpus, model, listener):
         print(f"hidden states of {done:,} of {total:,} tokens", file=sys.stderr)
-    examples = cache.examples()
-    vocab_size = model.get_input_embeddings().weight.shape[0]
-    ids = draft_vocabulary(examples, vocab_size, args.vocabulary, always=tokenizer.all_special_ids)
+    rows = examples(store, args.corpus, args.longest)
+    ids = drafted_ids(args.work / CHECKPOINT, rows, model, tokenizer, args.vocabulary)
     recipe = Recipe(args.steps, args.batch, args.unrolled, learning_rate=args.learning_rate)
-    run = Trainer(new_head(model, ids, len(layers)), model, ids, layers, examples, recipe, args.work / CHECKPOINT)
+    run = Trainer(new_head(model, ids, len(layers)), model, ids, layers, rows, recipe, args.work / CHECKPOINT)
     with tqdm(total=recipe.steps, initial=run.step, unit="step") as bar:
         for progress in run.run():
             bar.update(progress.step - bar.n)

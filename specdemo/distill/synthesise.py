@@ -17,6 +17,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from specdemo.distill.batch import Answer, BatchDecoder, Job
 from specdemo.distill.corpus import CorpusWriter, Header, Row, digest, read_rows
+from specdemo.distill.hidden import HiddenStore, Listener
 from specdemo.distill.openings import invented_prompt, opened_turn
 from specdemo.distill.plan import Plan, Planned, message
 from specdemo.models.text import encode_chat
@@ -43,12 +44,22 @@ class Settings:
 
 
 class Synthesis:
-    """One run over one folder. run() yields after every step of the batch: how many answer tokens its part has."""
+    """One run over one folder. run() yields after every step of the batch: how many answer tokens its part has.
+
+    store, listener: where the hidden states go that training will want, and who hears them; both or neither.
+    """
 
     def __init__(
-        self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, name: str, plan: Plan, settings: Settings
+        self,
+        model: PreTrainedModel,
+        tokenizer: PreTrainedTokenizerBase,
+        name: str,
+        plan: Plan,
+        settings: Settings,
+        store: HiddenStore | None = None,
+        listener: Listener | None = None,
     ) -> None:
-        self.settings, self._tokenizer, self._plan = settings, tokenizer, plan
+        self.settings, self._tokenizer, self._plan, self._store = settings, tokenizer, plan, store
         header = Header(name, vocabulary_digest(tokenizer), model.config.get_text_config().vocab_size, settings.seed)
         self._writer = CorpusWriter(settings.folder, header)
         self._decoder = BatchDecoder(
@@ -57,6 +68,7 @@ class Synthesis:
             settings.longest_prompt + settings.longest_answer + 1,
             stop_ids(model, tokenizer),
             vocab_size=len(tokenizer),
+            listener=listener,
         )
         self.tokens = 0  # answer tokens of this part in the folder
         self.dropped = 0  # rows made twice, or prompts that were none
@@ -151,6 +163,8 @@ class Synthesis:
             self.dropped += 1
             return
         self._writer.append(row)
+        if self._store is not None:
+            self._store.append(row, answer.hidden)
         self._note(row)
         if answer.ended and not row.held_out:
             self._plan.learn(planned, self._text(answer.ids))

@@ -7,7 +7,8 @@ from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from specdemo.decoding.linear import Packed, packs
-from specdemo.models.loading import EMBEDDED, find_model, load_model, resolve_device
+from specdemo.models.loading import find_model, load_model, resolve_device
+from specdemo.models.pair_options import EMBEDDED
 from specdemo.models.precision import Precision
 
 PRECISIONS = {"float32": Precision.FP32, "bfloat16": Precision.BF16}

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from transformers import PreTrainedModel
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from specdemo.distill.head_model import TrainableHead
 from specdemo.distill.hidden import Batch, Example, collate
@@ -209,6 +209,16 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
     if not path.exists():
         raise ValueError(f"There is no checkpoint {path}: run `distill train` first.")
     return torch.load(path, weights_only=True, map_location="cpu")
+
+
+def drafted_ids(
+    checkpoint: Path, examples: Sequence[Example], model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, size: int
+) -> Tensor:
+    """The draft vocabulary: the checkpoint's where there is one, so that training goes on over a corpus that grew."""
+    if checkpoint.exists():
+        return read_checkpoint(checkpoint)["draft_ids"]
+    vocab_size = model.get_input_embeddings().weight.shape[0]
+    return draft_vocabulary(examples, vocab_size, size, always=tokenizer.all_special_ids)
 
 
 def draft_vocabulary(examples: Sequence[Example], vocab_size: int, size: int, always: Sequence[int]) -> Tensor:

@@ -14,17 +14,19 @@ from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 
 from specdemo.decoding.autoregressive import autoregressive
 from specdemo.decoding.ending import Ending, Limits
-from specdemo.decoding.sampling import SamplingParams
+from specdemo.decoding.params import SamplingParams
 from specdemo.decoding.speculative import speculative
 from specdemo.decoding.steps import Rule
 from specdemo.distill import main
+from specdemo.distill.batch import BatchDecoder
 from specdemo.distill.corpus import CorpusWriter, Header, Row
 from specdemo.distill.export import Card, export_head
 from specdemo.distill.head_model import HeadShape, TrainableHead, new_head
-from specdemo.distill.hidden import HiddenCache
+from specdemo.distill.hidden import Example, HiddenStore, Listener, examples, fill, open_store
 from specdemo.distill.train import Recipe, Trainer, draft_vocabulary
 from specdemo.models.head_files import find_head, load_head
 from specdemo.models.runners import make_runner
+from tests.distill.test_batch import answer_all, jobs
 from tests.distill.tiny_target import tiny_tokenizer
 from tests.drafters import speculators_heads as made
 from tests.tiny import tiny_llama
@@ -36,7 +38,7 @@ QUICK = Recipe(steps=30, tokens=400, warmup=5, learning_rate=3e-3)
 @pytest.fixture(scope="module")
 def target() -> LlamaForCausalLM:
     """A tiny target whose vocabulary leaves something to prune."""
-    return tiny_llama(vocab_size=64)
+    return tiny_llama(vocab_size=64, layers=4)
 
 
 @pytest.fixture(scope="module")
@@ -60,14 +62,19 @@ def command(arguments: list[str]) -> int:
     return main.main(parser.parse_args(arguments))
 
 
-def trainer(target: LlamaForCausalLM, corpus: Path, folder: Path, recipe: Recipe = QUICK) -> Trainer:
-    cache = HiddenCache(folder / "hidden", corpus, target, LAYERS, longest=64)
-    for _ in cache.fill():
+def filled(folder: Path, corpus: Path, target: LlamaForCausalLM) -> HiddenStore:
+    listener = Listener(target, LAYERS)
+    store = open_store(folder, listener, "train")
+    for _ in fill(store, corpus, target, listener):
         pass
-    examples = cache.examples()
-    ids = draft_vocabulary(examples, 64, 40, always=[2])
+    return store
+
+
+def trainer(target: LlamaForCausalLM, corpus: Path, folder: Path, recipe: Recipe = QUICK) -> Trainer:
+    rows = examples(filled(folder, corpus, target), corpus, longest=64)
+    ids = draft_vocabulary(rows, 64, 40, always=[2])
     torch.manual_seed(0)
-    return Trainer(new_head(target, ids, len(LAYERS)), target, ids, LAYERS, examples, recipe, folder / "checkpoint.pt")
+    return Trainer(new_head(target, ids, len(LAYERS)), target, ids, LAYERS, rows, recipe, folder / "checkpoint.pt")
 
 
 def test_the_unrolled_steps_equal_the_packages_own_forward():
@@ -110,22 +117,32 @@ def test_a_resumed_run_ends_where_an_uninterrupted_one_does(target: LlamaForCaus
         torch.testing.assert_close(second.head.state_dict()[name], weight)
 
 
-def test_the_hidden_cache_resumes_and_equals_the_targets_own_states(
-    target: LlamaForCausalLM, corpus: Path, tmp_path: Path
-):
-    cache = HiddenCache(tmp_path, corpus, target, LAYERS, longest=64)
-    for _ in cache.fill():
+def test_the_hidden_states_resume_and_equal_the_targets_own(target: LlamaForCausalLM, corpus: Path, tmp_path: Path):
+    listener = Listener(target, LAYERS)
+    for _ in fill(open_store(tmp_path, listener, "train"), corpus, target, listener):
         break  # cut after the first batch
-    with (tmp_path / "hidden.f16").open("ab") as file:
+    with (tmp_path / "hidden" / "train.f16").open("ab") as file:
         file.write(b"torn")
-    for _ in HiddenCache(tmp_path, corpus, target, LAYERS, longest=64).fill():
-        pass
-    examples = cache.examples()
-    assert len(examples) == 60
-    example = examples[-1]
+    rows = examples(filled(tmp_path, corpus, target), corpus, longest=64)
+    assert len(rows) == 60
+    check_states(target, rows[-1])
+
+
+def test_synthesis_hears_the_states_that_training_reads(target: LlamaForCausalLM, tmp_path: Path):
+    """Rows of several lengths, more than fit at once: each keeps its own states while they change places."""
+    listener = Listener(target, LAYERS)
+    decoder = BatchDecoder(target, rows=3, columns=80, stop_ids=(), listener=listener)
+    answers = answer_all(decoder, jobs(64, 8, longest=9))
+    assert len(answers) == 8
+    for answer in answers.values():
+        ids = np.array([*answer.job.ids, *answer.ids])
+        check_states(target, Example(ids, len(answer.job.ids), "", 0, False, answer.hidden.numpy()))
+
+
+def check_states(target: LlamaForCausalLM, example: Example) -> None:
     ids = torch.from_numpy(example.ids.astype(np.int64))[None]
     with torch.inference_mode():
-        out = target.model(ids, output_hidden_states=True)
+        out = target.model(ids[:, :-1], output_hidden_states=True)
     ours = torch.from_numpy(np.array(example.hidden)).float()
     theirs = torch.cat([*(out.hidden_states[i][0] for i in LAYERS), out.last_hidden_state[0]], dim=-1)
     torch.testing.assert_close(ours, theirs, rtol=2e-3, atol=2e-3)
@@ -156,7 +173,7 @@ def test_a_checkpoint_of_another_vocabulary_is_refused(target: LlamaForCausalLM,
     run.save()
     with pytest.raises(ValueError, match="reads layers"):
         Trainer(run.head, target, run.draft_ids, (1, 2), run._train, QUICK, tmp_path / "checkpoint.pt")
-    other = draft_vocabulary(HiddenCache(tmp_path / "hidden", corpus, target, LAYERS, 64).examples(), 64, 30, [2])
+    other = draft_vocabulary(examples(filled(tmp_path, corpus, target), corpus, 64), 64, 30, [2])
     with pytest.raises(ValueError, match="another draft vocabulary"):
         Trainer(new_head(target, other, 3), target, other, LAYERS, run._train, QUICK, tmp_path / "checkpoint.pt")
 
