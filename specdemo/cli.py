@@ -14,6 +14,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from specdemo.models.pair_options import add_pair_options, pair_spec
+
 # torch and transformers take seconds to import: `--help` and a mistyped option do not wait for them.
 if TYPE_CHECKING:
     from specdemo.models.pair import Pair
@@ -27,8 +29,6 @@ ROOMS = {  # commands of other rooms: add_arguments(parser) and main(args) are i
 }
 RULES = ("shared-noise", "rejection", "block")
 MODES = ("raced", "one-after-another")
-AUTO = "auto"  # measured at the start
-PRECISIONS = ("fp32", "bf16", "fp16", "int8", "int4")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -53,17 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("prompt", help="what to ask the model")
-    pair = parser.add_argument_group("the pair")
-    pair.add_argument("--target", default="embedded", metavar="PATH", help="a model's folder or hub id (%(default)s)")
-    pair.add_argument("--drafter", default="ngram", metavar="NAME", help="ngram, or a model's folder or hub id (ngram)")
-    pair.add_argument(
-        "--target-precision", choices=(AUTO, *PRECISIONS), default=AUTO, help="(auto: the fastest plain step here)"
-    )
-    pair.add_argument("--draft-precision", choices=PRECISIONS, help="(the target's); int8 and int4 by bitsandbytes")
-    pair.add_argument("--device", help="as torch names it (cuda where there is one, else cpu)")
-    pair.add_argument(
-        "--equal-shapes", action="store_true", help="every forward with the same number of rows, for equal bits"
-    )
+    add_pair_options(parser.add_argument_group("the pair"))
     sampling = parser.add_argument_group("sampling, the same in both lanes")
     sampling.add_argument("--temperature", type=float, default=0.0, help="0 is greedy (0)")
     sampling.add_argument("--top-k", type=int, default=0, help="0 is off (0)")
@@ -87,19 +77,12 @@ def run(args: argparse.Namespace) -> int:
     from rich.console import Console
 
     from specdemo.models.errors import ModelUnavailable, PairRefused
-    from specdemo.models.pair import PairSpec, load_pair
+    from specdemo.models.pair import load_pair
     from specdemo.race import RequestRefused, check, check_settings
 
     sys.stdout.reconfigure(errors="replace")  # a terminal that cannot spell a character still shows the rest
     console = Console(highlight=False, markup=False)
-    spec = PairSpec(
-        args.target,
-        args.drafter,
-        args.draft_precision,
-        args.target_precision,
-        args.device,
-        equal_shapes=args.equal_shapes,
-    )
+    spec = pair_spec(args)
     try:
         _refuse_unwritable(args.json)
         _refuse_unreadable(args.prompt)

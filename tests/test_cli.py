@@ -24,7 +24,7 @@ from specdemo import cli, terminal, trace_files
 from specdemo.decoding.steps import Drafted, Origin, Parting, Rule, Step, Stop, Token, Verdict, Why
 from specdemo.metrics import LaneMetrics, compare
 from specdemo.models.errors import ModelUnavailable, PairRefused
-from specdemo.models.pair import PairSpec
+from specdemo.models.pair_options import PairSpec
 from specdemo.models.text import Detokenizer, spelling
 from specdemo.race import Lane, LaneStep, Mode, Request
 from specdemo.recording import Recording, Scribe

@@ -19,7 +19,8 @@ from specdemo.bench.sides import Prompt, Side
 from specdemo.decoding.params import SamplingParams
 from specdemo.decoding.steps import Step
 from specdemo.models.loading import Source, find_model, load_model
-from specdemo.models.pair import Pair, PairSpec, load_pair
+from specdemo.models.pair import Pair, load_pair
+from specdemo.models.pair_options import PairSpec
 from specdemo.models.text import encode_chat
 from specdemo.race import Lane, Request, lanes
 

@@ -17,11 +17,11 @@ from transformers import AutoModelForCausalLM
 from specdemo.decoding.linear import packs
 from specdemo.decoding.runner import Runner
 from specdemo.models.loading import LoadedModel, Source, load_model
+from specdemo.models.pair_options import AUTO
 from specdemo.models.precision import DTYPES, Precision, parse_precision, stored_quantisation
 from specdemo.models.progress import Progress, silent
 from specdemo.models.runners import make_runner
 
-AUTO = "auto"
 HELD, WARM_UP = 64, 3  # tokens before the measured steps; steps before them
 STEPS, SECONDS = 16, 0.5  # measured: so many, or as many as take so long
 

@@ -26,10 +26,10 @@ from transformers.utils import logging as transformers_logging
 from specdemo.models import embedded, hub
 from specdemo.models.cache_folder import origin_of
 from specdemo.models.errors import ModelUnavailable, first_line
+from specdemo.models.pair_options import EMBEDDED
 from specdemo.models.precision import Precision, loaded_precision, loading_arguments
 from specdemo.models.progress import Progress, silent
 
-EMBEDDED = "embedded"
 DESCRIPTION = ("*.json", "*.jinja", "*.model", "*.txt")  # what says what a model is: everything but its weights
 WEIGHTS = ("*.json", "model*.safetensors")
 

@@ -11,39 +11,32 @@ from specdemo.decoding.drafter import Drafter
 from specdemo.decoding.equal_shapes import EqualShapes
 from specdemo.decoding.promise import Probe, Promise, probe
 from specdemo.decoding.runner import Runner
+from specdemo.drafters.combined import CombinedDrafter
 from specdemo.drafters.model import ModelDrafter
 from specdemo.drafters.ngram import NgramDrafter
-from specdemo.models.choice import AUTO, Choice, load_chosen, plain_step
-from specdemo.models.errors import PairRefused
+from specdemo.models.choice import Choice, load_chosen, plain_step
+from specdemo.models.errors import ModelUnavailable, PairRefused
 from specdemo.models.general_runner import RunnerRefused
 from specdemo.models.head_files import HeadSource, find_head, load_head
-from specdemo.models.loading import EMBEDDED, LoadedModel, Source, find_model, load_model, resolve_device
+from specdemo.models.loading import LoadedModel, Source, find_model, load_model, resolve_device
+from specdemo.models.pair_options import (
+    AUTO,
+    COMBINED,
+    EMBEDDED,
+    MAX_GAMMA,
+    NGRAM,
+    SHIPPED_HEAD,
+    PairSpec,
+    head_is_shipped,
+    split_drafter,
+)
 from specdemo.models.pairing import shared_vocabulary
 from specdemo.models.precision import Precision, parse_precision
 from specdemo.models.progress import Progress, silent
 from specdemo.models.runners import make_runner
 
-NGRAM = "ngram"
-ROWS = 17  # of a forward under equal shapes: the longest draft and the target's own token
-
-
-@dataclass(frozen=True, slots=True)
-class PairSpec:
-    """What is asked for. target, drafter: "embedded", a folder or a hub id; the drafter may also be "ngram".
-
-    A drafter's folder or repository may hold a causal LM or an EAGLE-3 head.
-    target_precision: "auto" measures what decodes fastest here. draft_precision: None takes the target's. device: as
-    torch names it; None takes CUDA when there is one. double_quantisation: int4 also quantises its scales.
-    equal_shapes: every forward of both lanes has as many rows as the longest verification, for the sake of equal bits.
-    """
-
-    target: str = EMBEDDED
-    drafter: str = NGRAM
-    draft_precision: str | None = None
-    target_precision: str = AUTO
-    device: str | None = None
-    double_quantisation: bool = False
-    equal_shapes: bool = False
+ROWS = MAX_GAMMA + 1  # of a forward under equal shapes: the longest draft and the target's own token
+LOOKUP = "n-gram lookup"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +93,7 @@ class _ModelDraft:
     precision: Precision | None
 
 
-_Draft = _ModelDraft | HeadSource | None  # None: n-gram lookup
+_Draft = _ModelDraft | HeadSource | None  # None: n-gram lookup alone
 
 
 def load_pair(spec: PairSpec, progress: Progress = silent, keep_model: bool = False) -> Pair:
@@ -123,15 +116,27 @@ def load_pair(spec: PairSpec, progress: Progress = silent, keep_model: bool = Fa
 def _find_draft(spec: PairSpec, target: Source, progress: Progress) -> _Draft:
     """What is to draft, checked against the target as far as its files say before any weights are read."""
     precision = parse_precision(spec.draft_precision) if spec.draft_precision else None
-    if spec.drafter == NGRAM:
+    lookup, name = split_drafter(spec.drafter)
+    if name is None:
         return None
-    head = find_head(spec.drafter, progress)
+    if lookup and (not name or split_drafter(name)[0]):
+        raise PairRefused(f"{COMBINED} goes before the name of a model or of a head, as in {COMBINED}{EMBEDDED}.")
+    head = _shipped_head() if name == EMBEDDED else find_head(name, progress)
     if head is not None:
         if spec.draft_precision not in (None, spec.target_precision):
             raise PairRefused("A head runs in its target's precision: leave the draft's precision as the target's.")
         return head
-    source = find_model(spec.drafter, progress)
+    source = find_model(name, progress)
     return _ModelDraft(source, shared_vocabulary(target, source), precision)
+
+
+def _shipped_head() -> HeadSource:
+    if not head_is_shipped():
+        raise ModelUnavailable(
+            f"This copy holds no head for the embedded target ({SHIPPED_HEAD} has no config.json).",
+            f"Take `{NGRAM}`, or make one with `python -m specdemo distill` and name its folder.",
+        )
+    return HeadSource(EMBEDDED, SHIPPED_HEAD)
 
 
 def _with_drafter(
@@ -176,16 +181,30 @@ def _make_drafter(
     spec: PairSpec, loaded: LoadedModel, choice: Choice, draft: _Draft, vocabulary: int, progress: Progress
 ) -> tuple[Drafter, dict[str, str]]:
     """The drafter, loaded, and what to say of it."""
-    device = loaded.model.device
+    lookup = NgramDrafter(loaded.model.device)
     if draft is None:
-        return NgramDrafter(device), {"drafter": "n-gram lookup"}
-    if isinstance(draft, HeadSource):
-        embedding = loaded.model.get_input_embeddings().weight.detach()
-        config = loaded.model.config.get_text_config(decoder=True)
-        head = load_head(draft, config, embedding, vocabulary, progress)
-        return head, {"drafter": f"{draft.title} (EAGLE-3 head)", "draft precision": loaded.precision}
+        return lookup, {"drafter": LOOKUP}
+    make = _make_head if isinstance(draft, HeadSource) else _make_model
+    model, facts = make(spec, loaded, choice, draft, vocabulary, progress)
+    if not split_drafter(spec.drafter)[0]:
+        return model, facts
+    return CombinedDrafter(lookup, model), facts | {"drafter": f"{LOOKUP}, else {facts['drafter']}"}
+
+
+def _make_head(
+    spec: PairSpec, loaded: LoadedModel, choice: Choice, draft: HeadSource, vocabulary: int, progress: Progress
+) -> tuple[Drafter, dict[str, str]]:
+    embedding = loaded.model.get_input_embeddings().weight.detach()
+    config = loaded.model.config.get_text_config(decoder=True)
+    head = load_head(draft, config, embedding, vocabulary, progress)
+    return head, {"drafter": f"{draft.title} (EAGLE-3 head)", "draft precision": loaded.precision}
+
+
+def _make_model(
+    spec: PairSpec, loaded: LoadedModel, choice: Choice, draft: _ModelDraft, vocabulary: int, progress: Progress
+) -> tuple[Drafter, dict[str, str]]:
     precision = draft.precision or choice.precision
-    model = load_model(draft.source, precision, device, progress, spec.double_quantisation)
+    model = load_model(draft.source, precision, loaded.model.device, progress, spec.double_quantisation)
     return ModelDrafter(make_runner(model.model, vocabulary, consume=True)), {
         "drafter": draft.source.title,
         "draft weights": draft.source.origin,

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from specdemo.decoding.parting import find_parting
 from specdemo.environment import environment
-from specdemo.models.pair import NGRAM, Pair, PairSpec, load_pair
+from specdemo.models.pair import Pair, load_pair
+from specdemo.models.pair_options import NGRAM, PairSpec
 from specdemo.models.progress import Progress
 from specdemo.models.text import Detokenizer, encode_chat, spelling
 from specdemo.race import check, race

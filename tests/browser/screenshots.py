@@ -12,7 +12,7 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from specdemo.models.pair import PairSpec
+from specdemo.models.pair_options import PairSpec
 from specdemo.ui.own_engine import real_engine
 from tests.browser.conftest import CHROMIUM, SWITCHES, Demo, ask, serve, wait_for_state
 from tests.ui.synthetic import Synthetic
@@ -48,6 +48,34 @@ def views(page: Page, script: Synthetic) -> None:
     finish(page, script)
     for view in ("steps", "refused"):
         page.click(f"[data-view={view}]")
+
+
+def looked(which: str = ".t.c >> nth=4", **script_has: object) -> Act:
+    """A step under glass."""
+
+    def act(page: Page, script: Synthetic) -> None:
+        vars(script).update(script_has)
+        finish(page, script)
+        page.evaluate("document.querySelector('#sd-speculative .sd-text').scrollTop = 0")
+        page.click(f"#sd-speculative {which}")
+        page.wait_for_selector(".sd-glass h3:has-text('ms'), .sd-glass h3:has-text('毫')")
+        page.mouse.move(0, 0)
+
+    return act
+
+
+def markdown(page: Page, script: Synthetic) -> None:
+    """The answer with its Markdown set."""
+    finish(page, script)
+    page.click("[data-view=markdown]")
+
+
+def slow(page: Page, script: Synthetic) -> None:
+    """Slow motion: drafts that await their verdict."""
+    page.click("[data-view=slow]")
+    finish(page, script)
+    page.wait_for_function("() => document.querySelectorAll('#sd-speculative .t[data-i]').length > 6")
+    page.wait_for_selector(".sd-pending .t")
 
 
 def settings(page: Page, script: Synthetic) -> None:
@@ -105,6 +133,12 @@ STATES: dict[
     "projector": (finish, PROJECTOR, "", "en-US"),
     "tooltip": (hover, DESKTOP, "", "en-US"),
     "views": (views, DESKTOP, "", "en-US"),
+    "glass": (looked(), DESKTOP, "", "en-US"),
+    "glass-dark": (looked(), DESKTOP, "?__theme=dark", "en-US"),
+    "glass-zh": (looked(), DESKTOP, "", "zh-CN"),
+    "glass-phone": (looked(), PHONE, "", "en-US"),
+    "markdown": (markdown, DESKTOP, "", "en-US"),
+    "slow-motion": (slow, DESKTOP, "?__theme=dark", "en-US"),
     "settings": (settings, DESKTOP, "", "en-US"),
     "settings-dark": (settings, DESKTOP, "?__theme=dark", "en-US"),
     "refused": (empty, DESKTOP, "", "en-US"),

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Page, expect
 
-from specdemo.models.pair import PairSpec
+from specdemo.models.pair_options import PairSpec
 from specdemo.race import Lane
 from specdemo.ui.own_engine import real_engine
 from tests.browser.conftest import ask, serve

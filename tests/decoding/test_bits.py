@@ -24,7 +24,8 @@ from specdemo.decoding.runner import Runner
 from specdemo.decoding.speculative import speculative
 from specdemo.decoding.steps import Rule, Step
 from specdemo.models.lean import lean_runner
-from specdemo.models.pair import PairSpec, load_pair
+from specdemo.models.pair import load_pair
+from specdemo.models.pair_options import PairSpec
 from tests.threads import threads
 from tests.tiny import tiny_llama, tiny_qwen2, tiny_qwen3
 

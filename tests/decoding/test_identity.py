@@ -200,7 +200,8 @@ CHATS = [
 @pytest.mark.embedded
 def test_so_do_the_lanes_over_the_embedded_target() -> None:
     """Drafts: the n-gram lookup, and the target with noise on its weights."""
-    from specdemo.models.pair import PairSpec, load_pair
+    from specdemo.models.pair import load_pair
+    from specdemo.models.pair_options import PairSpec
     from specdemo.models.text import encode_chat
 
     pair = load_pair(PairSpec(device="cpu"), keep_model=True)

@@ -9,10 +9,11 @@ import pytest
 import torch
 
 from specdemo.models import choice
-from specdemo.models.choice import AUTO, Choice, candidates, load_chosen, plain_step
+from specdemo.models.choice import Choice, candidates, load_chosen, plain_step
 from specdemo.models.general_runner import GeneralRunner
 from specdemo.models.loading import find_model
-from specdemo.models.pair import PairSpec, load_pair
+from specdemo.models.pair import load_pair
+from specdemo.models.pair_options import AUTO, PairSpec
 from specdemo.models.precision import Precision
 from tests.tiny import tiny_llama
 

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from specdemo.drafters.combined import CombinedDrafter
 from specdemo.drafters.model import ModelDrafter
 from specdemo.drafters.ngram import NgramDrafter
-from specdemo.models import choice
+from specdemo.models import choice, pair_options
 from specdemo.models import pair as pair_module
 from specdemo.models.errors import ModelUnavailable, PairRefused
 from specdemo.models.loading import find_model
-from specdemo.models.pair import Pair, PairSpec, load_pair
+from specdemo.models.pair import Pair, load_pair
+from specdemo.models.pair_options import PairSpec
 from specdemo.models.pairing import shared_vocabulary
 from tests.models.tiny_tokenizers import word_tokenizer
 from tests.tiny import noised, tiny_gpt2, tiny_llama, tiny_qwen2
@@ -156,3 +160,54 @@ def test_the_embedded_target() -> None:
     assert pair.facts["target"] == "SmolLM2-135M-Instruct"
     assert pair.facts["target parameters"] == "134,515,008"
     assert (pair.context, pair.eos_ids, pair.target.vocab_size) == (8192, {2}, 49152)
+
+
+# --- What a drafter's name may be
+
+
+def test_a_model_may_be_combined_with_lookup(llama_pair: Pair) -> None:
+    pair = llama_pair.switch_drafter(f"ngram+{llama_pair.spec.drafter}")
+    assert isinstance(pair.drafter, CombinedDrafter)
+    assert isinstance(pair.drafter.lookup, NgramDrafter) and isinstance(pair.drafter.model, ModelDrafter)
+    assert pair.facts["drafter"] == "n-gram lookup, else draft"
+    assert pair.target is llama_pair.target
+
+
+def test_so_may_a_head(save_model: Save, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And "embedded" is the head that comes with the program."""
+    monkeypatch.setattr(pair_module, "load_head", lambda source, *args: SimpleNamespace(aux_layers=(0,), max_length=99))
+    folder = save_model("head", tiny_llama(256))
+    (folder / "config.json").write_text('{"speculators_model_type": "eagle3"}')
+    for module in (pair_module, pair_options):
+        monkeypatch.setattr(module, "SHIPPED_HEAD", folder)
+    target = save_model("target", tiny_llama(256))
+    pair = load_pair(PairSpec(str(target), "ngram+embedded", device="cpu"))
+    assert isinstance(pair.drafter, CombinedDrafter) and pair.drafter.aux_layers == (0,) and pair.context == 99
+    assert pair.facts["drafter"] == "n-gram lookup, else embedded (EAGLE-3 head)"
+    assert pair.switch_drafter(str(folder)).facts["drafter"] == "head (EAGLE-3 head)"
+
+
+@pytest.mark.usefixtures("no_weights_are_read")
+def test_a_copy_without_the_head_says_what_to_take_instead(save_model: Save, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pair_options, "SHIPPED_HEAD", Path("/nowhere"))
+    target = save_model("target", tiny_llama(256))
+    for drafter in ("embedded", "ngram+embedded"):
+        with pytest.raises(ModelUnavailable, match=r"holds no head .* Take `ngram`"):
+            load_pair(PairSpec(str(target), drafter, device="cpu"))
+
+
+@pytest.mark.usefixtures("no_weights_are_read")
+@pytest.mark.parametrize("drafter", ["ngram+", "ngram+ngram", "ngram+ngram+x"])
+def test_lookup_is_combined_with_something_else_once(save_model: Save, drafter: str) -> None:
+    target = save_model("target", tiny_llama(256))
+    with pytest.raises(PairRefused, match="before the name of a model or of a head"):
+        load_pair(PairSpec(str(target), drafter, device="cpu"))
+
+
+def test_another_target_than_the_embedded_one_begins_with_lookup(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pair_options, "DEFAULT_DRAFTER", "ngram+embedded")
+    parser = argparse.ArgumentParser()
+    pair_options.add_pair_options(parser)
+    assert pair_options.pair_spec(parser.parse_args([])) == PairSpec("embedded", "ngram+embedded")
+    assert pair_options.pair_spec(parser.parse_args(["--target", "x"])) == PairSpec("x", "ngram")
+    assert pair_options.pair_spec(parser.parse_args(["--target", "x", "--drafter", "y"])) == PairSpec("x", "y")
