@@ -39,7 +39,10 @@ class RequestRefused(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is asked of both lanes. gamma: draft length, 0 to 16."""
+    """What is asked of both lanes. gamma: draft length, 0 to 16.
+
+    reuse: what the caches still hold of the prompt's beginning is not run again, in either lane; a chat's next turn.
+    """
 
     prompt_ids: tuple[int, ...]
     params: SamplingParams = SamplingParams()
@@ -48,6 +51,7 @@ class Request:
     max_new_tokens: int = 128
     stop_strings: tuple[str, ...] = ()
     mode: Mode = Mode.RACED
+    reuse: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,12 +136,26 @@ def lanes(pair: Pair, request: Request) -> dict[Lane, Iterator[Step]]:
         return Ending(limits, len(request.prompt_ids), StopStrings(pair.tokenizer, strings) if strings else None)
 
     ids, params = request.prompt_ids, request.params
+    keep = held(pair, request) if request.reuse else 0
     return {
-        Lane.BASELINE: autoregressive(pair.target, ids, params, ending()),
+        Lane.BASELINE: autoregressive(pair.target, ids, params, ending(), keep),
         Lane.SPECULATIVE: speculative(
-            pair.target_twin, pair.drafter, ids, params, request.rule, request.gamma, ending()
+            pair.target_twin, pair.drafter, ids, params, request.rule, request.gamma, ending(), keep
         ),
     }
+
+
+def held(pair: Pair, request: Request) -> int:
+    """How many of the prompt's first tokens need not be run, alike in both lanes.
+
+    One less than what all caches have in common with the prompt: its last token is always run, for its logits, and a
+    head's last row stands for the token behind it.
+    """
+    import torch
+
+    ids = torch.tensor(request.prompt_ids, device=pair.target.device)
+    caches = (pair.target, pair.target_twin, *([pair.drafter] if request.gamma else []))
+    return max(0, min(cache.held(ids) for cache in caches) - 1)
 
 
 def race(pair: Pair, request: Request) -> Iterator[LaneStep]:

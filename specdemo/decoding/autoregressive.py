@@ -11,21 +11,26 @@ from specdemo.decoding.clock import Clock
 from specdemo.decoding.ending import Ending
 from specdemo.decoding.faults import refuse_nan
 from specdemo.decoding.params import SamplingParams
-from specdemo.decoding.runner import Runner, prefill
+from specdemo.decoding.runner import Runner, prefill, start
 from specdemo.decoding.sampling import Sampler, Stream, race_winner
 from specdemo.decoding.steps import Origin, Step, Token, Why
 
 
 @torch.inference_mode()
-def autoregressive(runner: Runner, prompt_ids: Sequence[int], params: SamplingParams, ending: Ending) -> Iterator[Step]:
-    """Yield a Step for each token of the target's answer to a prompt; the last one says why the lane ended."""
+def autoregressive(
+    runner: Runner, prompt_ids: Sequence[int], params: SamplingParams, ending: Ending, keep: int = 0
+) -> Iterator[Step]:
+    """Yield a Step for each token of the target's answer to a prompt; the last one says why the lane ended.
+
+    keep: so many of the prompt's first tokens are in the cache from the run before, and are not run again.
+    """
     clock = Clock(runner.device)
     clock.start()
     prompt = torch.tensor(prompt_ids, device=runner.device)
     sampler = Sampler(params, runner.vocab_size, runner.device, prompt)
-    runner.begin(len(prompt_ids) + ending.left)
-    logits = prefill(runner, prompt).logits
-    why = Why.PREFILL
+    start(runner, len(prompt_ids) + ending.left, keep)
+    logits = prefill(runner, prompt[keep:]).logits
+    why, reused = Why.PREFILL, keep
     while True:
         clock.lap("verify")
         ids, p, p_raw = draw_one(sampler, logits, position=runner.length)
@@ -35,12 +40,12 @@ def autoregressive(runner: Runner, prompt_ids: Sequence[int], params: SamplingPa
         sampler.commit([token])
         _, stop = ending.cut([token])
         emitted = Token(token, Origin.TARGET, p=p, p_raw=p_raw)
-        yield Step((emitted,), why=why, kv_length=runner.length, stop=stop, **clock.times())
+        yield Step((emitted,), why=why, kv_length=runner.length, reused=reused, stop=stop, **clock.times())
         if stop:
             return
         clock.start()
         logits = runner.forward(ids, rows=1).logits
-        why = Why.PLAIN
+        why, reused = Why.PLAIN, 0
 
 
 def draw_one(sampler: Sampler, logits: Tensor, position: int) -> tuple[Tensor, Tensor, Tensor]:

@@ -6,13 +6,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+import torch
 from torch import Tensor
 
-Draw = Callable[[Tensor, Sequence[Tensor]], tuple[Tensor, Tensor]]
+Draw = Callable[[Tensor, Sequence[Tensor]], tuple[Tensor, Tensor] | None]
 """draw(logits [vocab], drafted before it in this round) -> (id [], q): how a drafter turns logits into its next token.
 
-q is the full distribution [vocab] under rejection and block, else only the probability [] of the id. The decoder owns
-it, so that temperature, truncation and noise are the same on both sides; it never waits for the device.
+None ends the chain there (see draft_length.Policy.unsure). q is the full distribution [vocab] under rejection and
+block, else only the probability [] of the id. The decoder owns it, so that temperature, truncation and noise are the
+same on both sides; it waits for the device only where a policy looks at the logits.
 """
 
 
@@ -22,6 +24,13 @@ class Draft:
 
     ids: Tensor
     q: Tensor | None = None
+
+    @classmethod
+    def of(cls, tokens: Sequence[Tensor], qs: Sequence[Tensor], device: torch.device) -> Draft:
+        """What `draw` gave, token by token; perhaps nothing."""
+        if not tokens:
+            return cls(torch.empty(0, dtype=torch.long, device=device))
+        return cls(torch.stack(list(tokens)), torch.stack(list(qs)))
 
 
 class Drafter(Protocol):
@@ -37,6 +46,15 @@ class Drafter(Protocol):
         """Start on a prompt [n]; `first` is the target's token after it, `capacity` all tokens that may come to stand.
 
         hidden: [n, len(aux_layers) * width] where aux_layers are named.
+        """
+
+    def held(self, ids: Tensor) -> int:
+        """Of a prompt's ids [n], so many of the first need not be given to it again."""
+
+    def resume(self, prompt_ids: Tensor, first: int, hidden: Tensor | None, capacity: int, keep: int) -> None:
+        """As `begin`, but what it knows of the first `keep` < `held` tokens is still right.
+
+        hidden: [n - keep, len(aux_layers) * width], of the tokens behind them.
         """
 
     def propose(self, gamma: int, draw: Draw) -> Draft:

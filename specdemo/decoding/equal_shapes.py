@@ -33,6 +33,14 @@ class EqualShapes:
         """Empty the cache and make room for `capacity` tokens."""
         self.runner.begin(capacity + self.rows - 1)
 
+    def held(self, ids: Tensor) -> int:
+        """How many of the first of ids [n] are the first that the cache holds."""
+        return self.runner.held(ids)
+
+    def resume(self, capacity: int, keep: int) -> None:
+        """As `begin`, but the first `keep` tokens stay in the cache."""
+        self.runner.resume(capacity + self.rows - 1, keep)
+
     def rewind(self, length: int) -> None:
         """Forget all but the first `length` tokens."""
         self.runner.rewind(length)

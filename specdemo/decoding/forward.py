@@ -85,10 +85,18 @@ class LeanRunner:
         """Tokens held now."""
         return self.kv.length
 
-    @torch.inference_mode()
     def begin(self, capacity: int) -> None:
         """Empty the cache and make room for `capacity` tokens."""
-        self.kv.begin(max(capacity, LEAST_SPAN))
+        self.resume(capacity, keep=0)
+
+    def held(self, ids: Tensor) -> int:
+        """How many of the first of ids [n] are the first that the cache holds."""
+        return self.kv.held(ids)
+
+    @torch.inference_mode()
+    def resume(self, capacity: int, keep: int) -> None:
+        """As `begin`, but the first `keep` tokens stay in the cache."""
+        self.kv.begin(max(capacity, LEAST_SPAN), keep)
         if len(self._cos) < self.kv.capacity:
             cos, sin = self.rotary(torch.arange(self.kv.capacity, device=self.device))
             half = cos.shape[-1] // 2
@@ -117,7 +125,7 @@ class LeanRunner:
             x = layer.down.add(F.silu(gate).mul_(up), x)
             if index in aux_layers:
                 outputs[index] = x
-        self.kv.advance(n)
+        self.kv.advance(ids)
         hidden = torch.cat([outputs[i] for i in aux_layers], dim=-1) if aux_layers else None
         if not rows:
             return Output(x.new_empty(0, self.vocab_size), hidden)

@@ -31,27 +31,42 @@ class LayerKV:
         self.keys = keys.new_zeros(1, keys.shape[1], capacity, keys.shape[3])
         self.values = values.new_zeros(1, values.shape[1], capacity, values.shape[3])
 
+    def grow(self, capacity: int, keep: int) -> None:
+        """Make room for `capacity` tokens and take the first `keep` along."""
+        keys, values = self.keys, self.values
+        self.keys = self.values = None  # made again, at the new size, by the next write
+        if keep:
+            self.reserve(capacity, keys, values)
+            self.keys[:, :, :keep] = keys[:, :, :keep]
+            self.values[:, :, :keep] = values[:, :, :keep]
+
 
 class KVCache:
     """Keys and values of every layer over one sequence, with one length for all of them.
 
-    A forward writes its n rows into every layer with `write`, then calls `advance(n)` once: until then the cache
-    holds what it held, so a forward that fails half way leaves no trace.
+    A forward writes its n rows into every layer with `write`, then calls `advance(ids)` once: until then the cache
+    holds what it held, so a forward that fails half way leaves no trace. It knows which token each row stands for, so
+    that a later prompt can be told how much of it is held already.
     """
 
     def __init__(self, layers: int) -> None:
         self.layers = [LayerKV() for _ in range(layers)]
         self.capacity = 0
         self.length = 0
+        self._ids: Tensor | None = None  # [capacity], of the rows
 
-    def begin(self, capacity: int) -> None:
-        """Forget everything and make room for `capacity` tokens; what is held already is kept if it suffices."""
-        self.length = 0
+    def begin(self, capacity: int, keep: int = 0) -> None:
+        """Forget all but the first `keep` tokens and make room for `capacity`; the room is kept if it suffices."""
+        self.rewind(keep)
         if capacity <= self.capacity:
             return
         self.capacity = round_up(capacity)
         for layer in self.layers:
-            layer.keys = layer.values = None  # made again, at the new size, by the next write
+            layer.grow(self.capacity, keep)
+        before, self._ids = self._ids, None
+        if keep:
+            self._ids = before.new_zeros(self.capacity)
+            self._ids[:keep] = before[:keep]
 
     def write(self, index: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         """Put n new rows [1, kv_heads, n, dim] behind the held ones; views of all length + n rows of that layer."""
@@ -64,9 +79,20 @@ class KVCache:
         layer.values[:, :, start:stop] = values
         return layer.keys[:, :, :stop], layer.values[:, :, :stop]
 
-    def advance(self, n: int) -> None:
-        """The n rows just written in every layer are held from now on."""
-        self.length += n
+    def advance(self, ids: Tensor) -> None:
+        """The rows just written in every layer, one for each of ids [n], are held from now on."""
+        if self._ids is None:
+            self._ids = ids.new_zeros(self.capacity)
+        self._ids[self.length : self.length + len(ids)] = ids
+        self.length += len(ids)
+
+    def held(self, ids: Tensor) -> int:
+        """How many of the first of ids [n] are the first that are held."""
+        n = min(self.length, len(ids))
+        if not n:
+            return 0
+        differ = (self._ids[:n] != ids[:n]).nonzero()
+        return int(differ[0]) if len(differ) else n
 
     def rewind(self, length: int) -> None:
         """Hold only the first `length` tokens. Nothing is copied."""

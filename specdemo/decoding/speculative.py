@@ -16,11 +16,12 @@ from torch import Tensor
 from specdemo.decoding import verification
 from specdemo.decoding.autoregressive import draw_one
 from specdemo.decoding.clock import Clock
+from specdemo.decoding.draft_length import Fixed, Policy
 from specdemo.decoding.drafter import Draft, Drafter
 from specdemo.decoding.ending import Ending
 from specdemo.decoding.faults import refuse_nan
 from specdemo.decoding.params import SamplingParams
-from specdemo.decoding.runner import Runner, prefill
+from specdemo.decoding.runner import Runner, prefill, start
 from specdemo.decoding.sampling import Sampler, Stream, race_winner
 from specdemo.decoding.steps import Drafted, Origin, Rule, Step, Token, Verdict, Why
 from specdemo.decoding.verification import Judgement
@@ -35,39 +36,51 @@ def speculative(
     prompt_ids: Sequence[int],
     params: SamplingParams,
     rule: Rule,
-    gamma: int,
+    gamma: int | Policy,
     ending: Ending,
+    keep: int = 0,
 ) -> Iterator[Step]:
-    """Yield a Step for each forward pass of the target; the last one says why the lane ended."""
+    """Yield a Step for each forward pass of the target; the last one says why the lane ended.
+
+    gamma: how many tokens each step drafts, or a policy that is asked before each, new for this run. keep: so many of
+    the prompt's first tokens are in the caches from the run before, and are not run again.
+    """
+    policy = Fixed(gamma) if isinstance(gamma, int) else gamma
     clock = Clock(runner.device)
     clock.start()
     prompt = torch.tensor(prompt_ids, device=runner.device)
     sampler = Sampler(params, runner.vocab_size, runner.device, prompt)
-    dice = _Dice(sampler, rule)
-    runner.begin(len(prompt_ids) + ending.left)
-    out = prefill(runner, prompt, drafter.aux_layers)
+    dice = _Dice(sampler, rule, policy)
+    start(runner, len(prompt_ids) + ending.left, keep)
+    out = prefill(runner, prompt[keep:], drafter.aux_layers)
     clock.lap("verify")
     last, p, p_raw = draw_one(sampler, out.logits, position=runner.length)
     first, p, p_raw = torch.stack([last[0].double(), p, p_raw]).tolist()
     refuse_nan("target", p, p_raw)
     sampler.commit([int(first)])
     _, stop = ending.cut([int(first)])
-    if gamma and not stop:
+    if policy.drafts and not stop:
         clock.lap("other")
-        drafter.begin(prompt, int(first), out.hidden, len(prompt_ids) + ending.left + 1)
+        capacity = len(prompt_ids) + ending.left + 1
+        if keep:
+            drafter.resume(prompt, int(first), out.hidden, capacity, keep)
+        else:
+            drafter.begin(prompt, int(first), out.hidden, capacity)
         clock.lap("draft")
     emitted = Token(int(first), Origin.TARGET, p=p, p_raw=p_raw)
-    yield Step((emitted,), why=Why.PREFILL, kv_length=runner.length, stop=stop, **clock.times())
+    yield Step((emitted,), why=Why.PREFILL, kv_length=runner.length, reused=keep, stop=stop, **clock.times())
 
     while not stop:
         clock.start()
         length = runner.length
+        gamma = policy.next()
         wanted = min(gamma, ending.left - 1)  # a draft never runs past the budget or the context
         dice.start(position=length + 1)
         draft = drafter.propose(wanted, dice.draw) if wanted else Draft(last[:0])
         k = len(draft.ids)
         clock.lap("draft")
-        out = runner.forward(torch.cat([last, draft.ids]), rows=k + 1, aux_layers=drafter.aux_layers if gamma else ())
+        aux_layers = drafter.aux_layers if policy.drafts else ()
+        out = runner.forward(torch.cat([last, draft.ids]), rows=k + 1, aux_layers=aux_layers)
         clock.lap("verify")
         judged, tokens, drafted = _judge(dice, out.logits.float(), draft)
         accepted = len(tokens) - 1
@@ -76,14 +89,14 @@ def speculative(
         runner.rewind(length + 1 + accepted)
         sampler.commit(ids)
         last = torch.tensor(ids[-1:], device=runner.device)
-        if gamma and not stop:
+        if policy.drafts and not stop:
             clock.lap("other")
             drafter.commit(ids, accepted, out.hidden)
             clock.lap("draft")
-        why = Why.BUDGET if wanted < gamma else Why.POLICY if k == wanted else Why.NO_MATCH
-        step = Step(
-            tuple(tokens[:keep]), drafted, gamma, why if gamma else Why.PLAIN, runner.length, stop=stop, **clock.times()
-        )
+        short = Why.UNSURE if dice.unsure else Why.NO_MATCH
+        why = Why.BUDGET if wanted < gamma else policy.why if k == wanted else short
+        step = Step(tuple(tokens[:keep]), drafted, gamma, why, runner.length, stop=stop, **clock.times())
+        policy.learn(step)
         yield _under_glass(step, judged, cut=keep <= accepted)
 
 
@@ -149,9 +162,11 @@ class _Dice:
     its own, and draft, acceptance and residual never share a stream: that would bias the output.
     """
 
-    def __init__(self, sampler: Sampler, rule: Rule):
+    def __init__(self, sampler: Sampler, rule: Rule, policy: Policy):
         self.sampler = sampler
         self.rule = rule
+        self.policy = policy
+        self.unsure = False  # whether the policy ended this round's chain
         self._round = 0
         self._position = 0
         self._greedy = sampler.params.temperature == 0
@@ -162,9 +177,13 @@ class _Dice:
         """A round begins; its first drafted token would stand at `position`."""
         self._round += 1
         self._position = position
+        self.unsure = False
 
-    def draw(self, logits: Tensor, drafted: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+    def draw(self, logits: Tensor, drafted: Sequence[Tensor]) -> tuple[Tensor, Tensor] | None:
         """The drafter's next token (see drafter.Draw)."""
+        if self.policy.unsure(logits):  # before the token is drawn: it must not depend on its noise
+            self.unsure = True
+            return None
         q = self.sampler.draft(logits, drafted)
         shared = self.rule is Rule.SHARED_NOISE
         stream = Stream.TARGET if shared else Stream.DRAFT

@@ -121,6 +121,7 @@ class Step:
     The three times (seconds) add up to the step's share of the lane's clock; None where unknown.
     residual_top: (id, probability) of the likeliest tokens of the distribution the last token was drawn from, under
     rejection and block. residual_mass: what was left of p there once q had been taken off, where a draft was refused.
+    reused: tokens of the prompt that this step did not run, because the cache still held them; the first step's alone.
     stop: set on the last step of a lane.
     """
 
@@ -134,6 +135,7 @@ class Step:
     other_seconds: float | None = None
     residual_top: tuple[tuple[int, float], ...] = ()
     residual_mass: float | None = None
+    reused: int = 0
     stop: Stop | None = None
 
     @property

@@ -73,6 +73,17 @@ class CombinedDrafter:
         self.lookup.begin(prompt_ids, first, hidden, capacity)
         self.model.begin(prompt_ids, first, hidden, capacity)
 
+    def held(self, ids: Tensor) -> int:
+        """As many as the model holds: the lookup needs none."""
+        return self.model.held(ids)
+
+    def resume(self, prompt_ids: Tensor, first: int, hidden: Tensor | None, capacity: int, keep: int) -> None:
+        """As `begin`, the model from `keep` on."""
+        self._forget()
+        self._copied, self._drafted = [], 0
+        self.lookup.resume(prompt_ids, first, hidden, capacity, keep)
+        self.model.resume(prompt_ids, first, hidden, capacity, keep)
+
     def propose(self, gamma: int, draw: Draw) -> Draft:
         """The lookup's tokens (a one-hot q) or the model's."""
         self._copied, self._matched = self.lookup.look_up(gamma, counted=max(MATCHED))

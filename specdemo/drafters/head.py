@@ -93,25 +93,39 @@ class HeadDrafter:
 
     def begin(self, prompt_ids: Tensor, first: int, hidden: Tensor | None, capacity: int) -> None:
         """Run the prompt's n rows: features of positions 0..n-1 with the tokens that follow them."""
-        self._kv.begin(capacity)
-        following = torch.cat([prompt_ids[1:], prompt_ids.new_tensor([first])])
+        self.resume(prompt_ids, first, hidden, capacity, keep=0)
+
+    def held(self, ids: Tensor) -> int:
+        """Row j saw token j + 1, so the rows held stand for one token more; drafted rows do not count."""
+        return min(self._committed, self._kv.held(ids[1:])) + 1
+
+    def resume(self, prompt_ids: Tensor, first: int, hidden: Tensor | None, capacity: int, keep: int) -> None:
+        """Run the rows from `keep` on."""
+        self._kv.begin(capacity, keep)
+        following = torch.cat([prompt_ids[1:], prompt_ids.new_tensor([first])])[keep:]
         for start in range(0, len(following), PREFILL_CHUNK):
             end = start + PREFILL_CHUNK
             self._commit_rows(following[start:end], hidden[start:end])
 
     def propose(self, gamma: int, draw: Draw) -> Draft:
-        """Exactly gamma tokens; the first costs nothing here, its row was run when the last round was committed."""
+        """gamma tokens, or fewer where `draw` ends the chain.
+
+        The first costs nothing here: its row was run when the last round was committed.
+        """
         tokens: list[Tensor] = []
         qs: list[Tensor] = []
         logits, feature = self._logits, self._feature
         for i in range(gamma):
-            token, q = draw(self._over_target_vocabulary(logits), tokens)
+            drawn = draw(self._over_target_vocabulary(logits), tokens)
+            if drawn is None:
+                break
+            token, q = drawn
             tokens.append(token)
             qs.append(q)
             if i + 1 < gamma:
                 feature = self._run(token[None], feature)
                 logits = self._head(feature)
-        return Draft(torch.stack(tokens), torch.stack(qs))
+        return Draft.of(tokens, qs, self._weights.embed.device)
 
     def commit(self, tokens: Sequence[int], accepted: int, hidden: Tensor | None) -> None:
         """Forget the drafted rows and run the emitted tokens with the target's own hidden states in their place."""
@@ -143,7 +157,7 @@ class HeadDrafter:
         x = self._layer(0, torch.cat([embedding, normed], dim=-1), residual)
         for i, layer in enumerate(others, start=1):
             x = self._layer(i, self._norm(x, layer.input_norm), x)
-        self._kv.advance(len(ids))
+        self._kv.advance(ids)
         return self._norm(x, w.norm) if config.norm_output else x
 
     def _head(self, feature: Tensor) -> Tensor:

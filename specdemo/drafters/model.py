@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from specdemo.decoding.drafter import Draft, Draw
-from specdemo.decoding.runner import Runner, prefill
+from specdemo.decoding.runner import Runner, prefill, start
 
 
 class ModelDrafter:
@@ -20,34 +20,41 @@ class ModelDrafter:
         self.runner = runner
         self.max_length = runner.max_length
         self._pending: list[int] = []
-        self._drafted = 0
+        self._ran = 0  # drafted tokens that stand in the cache
 
     def begin(self, prompt_ids: Tensor, first: int, hidden: Tensor | None, capacity: int) -> None:
         """Run the prompt; the first token waits for the first proposal."""
-        self.runner.begin(capacity)
-        prefill(self.runner, prompt_ids)
-        self._pending, self._drafted = [first], 0
+        self.resume(prompt_ids, first, hidden, capacity, keep=0)
+
+    def held(self, ids: Tensor) -> int:
+        """As many as the draft model's cache holds."""
+        return self.runner.held(ids)
+
+    def resume(self, prompt_ids: Tensor, first: int, hidden: Tensor | None, capacity: int, keep: int) -> None:
+        """Run what the cache does not hold."""
+        start(self.runner, capacity, keep)
+        prefill(self.runner, prompt_ids[keep:])
+        self._pending, self._ran = [first], 0
 
     def propose(self, gamma: int, draw: Draw) -> Draft:
-        """Exactly gamma tokens, each drawn from the draft model's own distribution; nothing waits for the device."""
+        """gamma tokens, or fewer where `draw` ends the chain, each from the draft model's own distribution."""
         ids = torch.tensor(self._pending, device=self.runner.device)
         tokens: list[Tensor] = []
         qs: list[Tensor] = []
-        for _ in range(gamma):
-            logits = self.runner.forward(ids, rows=1).logits[0]
-            token, q = draw(logits, tokens)
+        self._pending = []
+        for self._ran in range(gamma):
+            drawn = draw(self.runner.forward(ids, rows=1).logits[0], tokens)
+            if drawn is None:
+                break
+            token, q = drawn
             tokens.append(token)
             qs.append(q)
             ids = token[None]
-        self._drafted = gamma
-        return Draft(torch.stack(tokens), torch.stack(qs))
+        return Draft.of(tokens, qs, self.runner.device)
 
     def commit(self, tokens: Sequence[int], accepted: int, hidden: Tensor | None) -> None:
-        """Keep the accepted prefix in the cache; the last drafted token was never run, so it waits if accepted."""
-        if not self._drafted:  # a round that drafted nothing ran nothing here
-            self._pending = [*self._pending, *tokens]
-            return
-        kept = min(accepted, self._drafted - 1)
-        self.runner.rewind(self.runner.length - (self._drafted - 1) + kept)
-        self._pending = list(tokens[kept:])
-        self._drafted = 0
+        """Keep the accepted prefix in the cache; what was never run waits for the next proposal."""
+        kept = min(accepted, self._ran)
+        self.runner.rewind(self.runner.length - self._ran + kept)
+        self._pending = [*self._pending, *tokens[kept:]]
+        self._ran = 0

@@ -36,6 +36,14 @@ class NgramDrafter:
             self._append(token)
         self._append(first)
 
+    def held(self, ids: Tensor) -> int:
+        """All: the index is made anew in a moment, whatever it held."""
+        return len(ids)
+
+    def resume(self, prompt_ids: Tensor, first: int, hidden: Tensor | None, capacity: int, keep: int) -> None:
+        """Index the whole prompt again."""
+        self.begin(prompt_ids, first, hidden, capacity)
+
     def propose(self, gamma: int, draw: Draw) -> Draft:
         """Up to gamma tokens that followed the latest match; none where nothing matches."""
         copied, _ = self.look_up(gamma)

@@ -84,6 +84,14 @@ class GeneralRunner:
         """Empty the cache and make room for `capacity` tokens."""
         self.kv.begin(capacity)
 
+    def held(self, ids: Tensor) -> int:
+        """How many of the first of ids [n] are the first that the cache holds."""
+        return self.kv.held(ids)
+
+    def resume(self, capacity: int, keep: int) -> None:
+        """As `begin`, but the first `keep` tokens stay in the cache."""
+        self.kv.begin(capacity, keep)
+
     def rewind(self, length: int) -> None:
         """Forget all but the first `length` tokens."""
         self.kv.rewind(length)
@@ -102,7 +110,7 @@ class GeneralRunner:
                 logits = self.model(**arguments, logits_to_keep=rows).logits[0, :, : self.vocab_size]
             else:
                 logits = self._run_headless(arguments)
-        self.kv.advance(len(ids))
+        self.kv.advance(ids)
         return Output(logits, torch.cat(tap.outputs, dim=-1) if aux_layers else None)
 
     def _run_headless(self, arguments: dict[str, object]) -> Tensor:

@@ -19,7 +19,7 @@ def test_rows_are_held_in_order_and_read_back_as_views() -> None:
     cache.begin(10)
     first, second = rows(3), rows(2) + 100
     cache.write(0, first, -first)
-    cache.advance(3)
+    cache.advance(torch.arange(3))
     keys, values = cache.write(0, second, -second)
     assert torch.equal(keys, torch.cat((first, second), dim=2))
     assert torch.equal(values, -keys)
@@ -32,7 +32,7 @@ def test_rows_count_only_once_all_layers_have_advanced() -> None:
     cache.write(0, rows(3), rows(3))
     assert cache.length == 0
     cache.write(1, rows(3), rows(3))
-    cache.advance(3)
+    cache.advance(torch.arange(3))
     assert cache.length == 3
 
 
@@ -40,11 +40,11 @@ def test_after_a_rewind_new_rows_stand_where_the_old_ones_stood() -> None:
     cache = KVCache(1)
     cache.begin(10)
     cache.write(0, rows(5), rows(5))
-    cache.advance(5)
+    cache.advance(torch.arange(5))
     before = cache.layers[0].keys.data_ptr()
     cache.rewind(2)
     cache.write(0, rows(1) + 50, rows(1) + 60)
-    cache.advance(1)
+    cache.advance(torch.arange(1))
     keys, values = held(cache, 0)
     assert torch.equal(keys, torch.cat((rows(5)[0, :, :2], rows(1)[0] + 50), dim=1))
     assert torch.equal(values[:, 2:], rows(1)[0] + 60)
@@ -56,7 +56,7 @@ def test_a_new_run_keeps_the_memory_if_it_suffices_and_grows_it_if_not() -> None
     cache.begin(40)
     cache.write(0, rows(1), rows(1))
     place = cache.layers[0].keys.data_ptr()
-    cache.advance(1)
+    cache.advance(torch.arange(1))
     cache.begin(64)
     cache.write(0, rows(1), rows(1))
     assert (cache.layers[0].keys.data_ptr(), cache.length) == (place, 0)
@@ -70,7 +70,7 @@ def test_more_rows_than_there_is_room_for_are_refused_with_both_numbers() -> Non
     cache = KVCache(1)
     cache.begin(BLOCK)
     cache.write(0, rows(30), rows(30))
-    cache.advance(30)
+    cache.advance(torch.arange(30))
     with pytest.raises(ValueError, match="room for 32 tokens, and 33"):
         cache.write(0, rows(3), rows(3))
     assert cache.length == 30
@@ -81,7 +81,7 @@ def test_a_rewind_forward_or_below_nothing_is_refused(length: int) -> None:
     cache = KVCache(1)
     cache.begin(10)
     cache.write(0, rows(3), rows(3))
-    cache.advance(3)
+    cache.advance(torch.arange(3))
     with pytest.raises(ValueError, match="cannot rewind"):
         cache.rewind(length)
 
