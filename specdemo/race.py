@@ -13,7 +13,7 @@ from types import UnionType
 from typing import TYPE_CHECKING
 
 from specdemo.decoding.params import SamplingParams
-from specdemo.decoding.steps import Rule, Step
+from specdemo.decoding.steps import DraftLength, Rule, Step
 
 if TYPE_CHECKING:
     from specdemo.models.pair import Pair
@@ -39,7 +39,7 @@ class RequestRefused(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is asked of both lanes. gamma: draft length, 0 to 16.
+    """What is asked of both lanes. gamma: draft length, 0 to 16; where draft_length moves it, the longest.
 
     reuse: what the caches still hold of the prompt's beginning is not run again, in either lane; a chat's next turn.
     """
@@ -52,6 +52,7 @@ class Request:
     stop_strings: tuple[str, ...] = ()
     mode: Mode = Mode.RACED
     reuse: bool = False
+    draft_length: DraftLength = DraftLength.FIXED
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +103,11 @@ def check_settings(request: Request) -> None:
     _refuse_outside(request.gamma, "The draft length γ", 0, MAX_GAMMA, int)
     _refuse_outside(request.max_new_tokens, "Max new tokens", 1, MAX_NEW_TOKENS, int)
     _refuse_outside(len(request.stop_strings), "The number of stop strings", 0, MAX_STOP_STRINGS, int)
-    for value, kind, title in ((request.rule, Rule, "The rule"), (request.mode, Mode, "The mode")):
+    for value, kind, title in (
+        (request.rule, Rule, "The rule"),
+        (request.mode, Mode, "The mode"),
+        (request.draft_length, DraftLength, "The draft-length policy"),
+    ):
         if not isinstance(value, kind):
             raise RequestRefused(f"{title} must be one of {', '.join(kind)}, not {_shown(value)}.")
 
@@ -125,6 +130,7 @@ def lanes(pair: Pair, request: Request) -> dict[Lane, Iterator[Step]]:
     """Both lanes, ready to be advanced, each with its own cache, sampler and end over the same weights."""
     # Here, because torch takes seconds to import and a replay, which knows lanes and requests, does not need it.
     from specdemo.decoding.autoregressive import autoregressive
+    from specdemo.decoding.draft_length import policy
     from specdemo.decoding.ending import Ending, Limits
     from specdemo.decoding.speculative import speculative
     from specdemo.models.text import StopStrings
@@ -140,7 +146,14 @@ def lanes(pair: Pair, request: Request) -> dict[Lane, Iterator[Step]]:
     return {
         Lane.BASELINE: autoregressive(pair.target, ids, params, ending(), keep),
         Lane.SPECULATIVE: speculative(
-            pair.target_twin, pair.drafter, ids, params, request.rule, request.gamma, ending(), keep
+            pair.target_twin,
+            pair.drafter,
+            ids,
+            params,
+            request.rule,
+            policy(request.draft_length, request.gamma),
+            ending(),
+            keep,
         ),
     }
 

@@ -6,7 +6,7 @@ Terminal, page and replay fold the same `Wrote` into the same records; only a Sc
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from specdemo.decoding.steps import Parting, Step, Stop, Trace
@@ -88,6 +88,29 @@ class Recording:
         self.texts.extend(wrote.texts)
         self.points.append((self.metrics.seconds or 0.0, self.metrics.tokens))
 
+    @classmethod
+    def of(cls, trace: Trace) -> Recording:
+        """The lane that left this trace."""
+        recording = cls(Lane(trace.lane))
+        at = 0
+        for step in trace.steps:
+            n = len(step.tokens)
+            texts = trace.texts[at : at + n] or ("",) * n
+            ended = step.stop is Stop.EOS and n and not texts[-1]
+            spellings = trace.spellings
+            recording.add(
+                Wrote(
+                    recording.lane,
+                    step,
+                    tuple(texts),
+                    tuple(spellings.get(drafted.id, "") for drafted in step.drafted),
+                    tuple(spellings.get(token_id, "") for token_id, _ in step.residual_top),
+                    spellings.get(step.tokens[-1].id, "") if ended else "",
+                )
+            )
+            at += n
+        return recording
+
     def stop(self, held: str = "") -> None:
         """Somebody stopped the lane; no effect on one that has ended by itself or has not begun.
 
@@ -132,8 +155,8 @@ class Known:
 
     bits: bool = False
     padding: float = 1.0
-    pair: dict[str, str] | None = None
-    environment: dict[str, str] | None = None
+    pair: dict[str, str] = field(default_factory=dict)
+    environment: dict[str, str] = field(default_factory=dict)
 
 
 class RaceRecord:
@@ -145,6 +168,15 @@ class RaceRecord:
         self.known = known
         self.lanes = {lane: Recording(lane) for lane in Lane}
         self.parting: Parting | None = None
+
+    @classmethod
+    def of(cls, race: RaceFile) -> RaceRecord:
+        """The race that left this file."""
+        known = Known(race.bits, race.padding, race.speculative.pair, race.speculative.environment)
+        record = cls(race.prompt, race.request, known)
+        record.lanes = {lane: Recording.of(getattr(race, lane)) for lane in Lane}
+        record.parting = race.parting
+        return record
 
     def add(self, wrote: Wrote) -> None:
         """Take the next step of either lane."""
@@ -168,10 +200,11 @@ class RaceRecord:
 
     def file(self) -> RaceFile:
         """The race as it is kept on disk."""
-        pair, environment = self.known.pair or {}, self.known.environment or {}
+        pair, environment = self.known.pair, self.known.environment
         return RaceFile(
             prompt=self.prompt,
             gamma=self.request.gamma,
+            draft_length=self.request.draft_length,
             max_new_tokens=self.request.max_new_tokens,
             stop_strings=self.request.stop_strings,
             mode=self.request.mode,

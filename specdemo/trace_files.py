@@ -13,7 +13,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import from_json
 
-from specdemo.decoding.steps import SCHEMA_VERSION, Parting, Trace
+from specdemo.decoding.steps import SCHEMA_VERSION, DraftLength, Parting, Trace
 from specdemo.race import Mode, Request
 
 LANES = ("baseline", "speculative")
@@ -33,6 +33,7 @@ class RaceFile(BaseModel):
     speculative: Trace
     prompt: str
     gamma: int
+    draft_length: DraftLength = DraftLength.FIXED
     max_new_tokens: int
     mode: Mode
     stop_strings: tuple[str, ...] = ()
@@ -49,6 +50,7 @@ class RaceFile(BaseModel):
             params=trace.params,
             rule=trace.rule,
             gamma=self.gamma,
+            draft_length=self.draft_length,
             max_new_tokens=self.max_new_tokens,
             stop_strings=self.stop_strings,
             mode=self.mode,
