@@ -13,7 +13,7 @@ import gradio as gr
 
 from specdemo.race import Lane, Request
 from specdemo.recording import RaceRecord
-from specdemo.ui import scoreboard
+from specdemo.ui import glass, scoreboard
 from specdemo.ui.charts import charts
 from specdemo.ui.controls import MODEL, NGRAM, Controls, SettingRefused, request, summary
 from specdemo.ui.desk import Desk, Loaded
@@ -97,6 +97,7 @@ class Page:
             with gr.Row(elem_classes=["sd-lanes"]):
                 self.panes = {lane: pane(lane) for lane in Lane}
             Part("legend", elem_id="sd-legend", elem_classes=["sd-part"])
+            self.glass = glass.glass()
             charts()
 
     def _wire(self) -> None:
@@ -120,6 +121,7 @@ class Page:
         self.header.retry(self.retry, None, self.header, concurrency_limit=None, **PRIVATE)
         words = [self.prompt, self.run, self.stop, *self.controls.labelled]
         self.header.language(self.relabel, None, words, queue=False, **PRIVATE)
+        self.glass.look(self.look, None, self.glass, queue=False, **PRIVATE)
         self.chips.pick(self.pick, None, self.prompt, queue=False, **PRIVATE)
         self.blocks.load(self.restore, None, [self.prompt, self.board, *self.controls.inputs], queue=False, **PRIVATE)
         gr.on(
@@ -233,6 +235,10 @@ class Page:
             board = encode({"state": "refused", "running": False} | said)
         changed = [gr.skip() if values[name] == self.fresh[name] else values[name] for name in self.fresh]
         return [gr.skip() if prompt is None else prompt, board, *changed]
+
+    def look(self, visitor: gr.Request, event: gr.EventData) -> str:
+        """One step of a run that this page has shown, with everything that is known of it."""
+        return encode(glass.answer(self.runs, visitor.session_hash, event._data))
 
     def pick(self, event: gr.EventData) -> str:
         """An example's prompt."""

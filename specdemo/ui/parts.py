@@ -15,8 +15,24 @@ import gradio as gr
 from specdemo.ui.text import STRINGS
 
 STATIC = Path(__file__).parent / "static"
-STYLES = ("style", "gradio", "tour", "presenter")
-SCRIPTS = ("sd", "tooltip", "settings", "presenter", "tour", "header", "examples", "board", "panes", "legend", "charts")
+STYLES = ("style", "gradio", "tour", "presenter", "glass")
+SCRIPTS = (
+    "sd",
+    "tooltip",
+    "settings",
+    "presenter",
+    "tour",
+    "header",
+    "examples",
+    "board",
+    "markdown",
+    "ghosts",
+    "slow",
+    "panes",
+    "glass",
+    "legend",
+    "charts",
+)
 
 
 class Part(gr.HTML):

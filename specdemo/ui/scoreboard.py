@@ -49,7 +49,8 @@ def account(
         "wins": speed is Speed.FASTER,
         "speedNote": speed_note(baseline, speculative, comparison, shown=shown, over=over),
         "figures": six_figures(baseline, speculative, comparison, over=over and not stopped),
-        "origins": {origin: speculative.tokens_by_origin[origin] for origin in Origin if origin is not Origin.UNKNOWN},
+        "origins": {origin: speculative.tokens_by_origin[origin] for origin in Origin if origin is not Origin.UNKNOWN}
+        | {"refused": speculative.judged - speculative.accepted},
     }
     return board
 

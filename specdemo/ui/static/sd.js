@@ -23,10 +23,14 @@ window.sd = (() => {
   const asked = new URLSearchParams(location.search).get("lang");
   let lang = choose(asked || remembered("sd-lang") || navigator.language);
 
-  /* "@key" stands for the words of that key, [key, parameters] for that sentence, anything else for itself. */
+  /* "@key" stands for the words of that key, "#2026-05-14" for that day, [key, parameters] for that sentence, anything
+     else for itself. */
   function word(value) {
     if (Array.isArray(value)) return kit.say(...value);
-    return value[0] === "@" && value.slice(1) in TEXT.en ? TEXT[lang][value.slice(1)] : value;
+    if (value[0] === "@" && value.slice(1) in TEXT.en) return TEXT[lang][value.slice(1)];
+    if (!/^#\d{4}-\d\d-\d\d$/.test(value)) return value;
+    const day = new Date(value.slice(1)); // a file may say 2026-99-99
+    return isNaN(day) ? value.slice(1) : new Intl.DateTimeFormat(lang, { dateStyle: "long", timeZone: "UTC" }).format(day);
   }
 
   const kit = {
@@ -60,6 +64,21 @@ window.sd = (() => {
       if (className) node.className = className;
       if (text) node.textContent = text;
       return node;
+    },
+    /* To the clipboard, whether it worked; a page without https may not use the newer way. */
+    async copy(text) {
+      try {
+        await navigator.clipboard.writeText(text);
+        return true;
+      } catch { /* then by hand */ }
+      const field = kit.make("textarea", "sd-unseen", text);
+      const focused = document.activeElement;
+      document.body.append(field);
+      field.select();
+      const done = document.execCommand("copy");
+      field.remove();
+      focused?.focus?.({ preventScroll: true });
+      return done;
     },
     /* "**bold:** rest", with nothing in it taken for markup. */
     rich(node, text) {
