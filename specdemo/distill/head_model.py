@@ -73,49 +73,65 @@ class TrainableHead(nn.Module):
         self.lm_head = nn.Linear(shape.width, shape.draft_vocab, bias=False)
         self._rotary = [rotary]  # in a list, so that it is no part of the checkpoint
 
-    def unroll(self, hidden: Tensor, embeddings: Tensor, steps: int) -> Iterator[Tensor]:
-        """Logits [B, T, draft vocab] of each of `steps` drafted tokens, given hidden [B, T, aux * width].
+    def unroll(self, hidden: Tensor, embeddings: Tensor, rows: Tensor, steps: int) -> Iterator[Tensor]:
+        """Features [B, A, width] of each of `steps` drafted tokens, given hidden [B, T, aux * width].
 
-        embeddings [B, T + steps, width]: entry t is that of the token at position t + 1. Step s of row t predicts the
-        token at position t + 2 + s.
+        embeddings [B, T + steps, width]: entry t is that of the token at position t + 1. rows [B, A]: which of the T
+        rows draft; the others are only seen. Step s of row t predicts the token at position t + 2 + s.
         """
-        rows = hidden.shape[1]
-        feature = self.fc(hidden)
-        past: list[tuple[Tensor, Tensor]] = []
+        layer, length = self.layers[0], hidden.shape[1]
+        features = self.fc(hidden)
+        committed = torch.cat([layer.input_layernorm(embeddings[:, :length]), layer.hidden_norm(features)], dim=-1)
+        everywhere = torch.arange(1, 1 + length, device=hidden.device)[None]
+        past = [self._keys_and_values(committed, everywhere)]
+        unseen = torch.arange(length, device=hidden.device) > rows[:, None, :, None]  # [B, 1, A, T]
+        feature = _gather(features, rows)
         for step in range(steps):
-            feature = self._run(feature, embeddings[:, step : step + rows], step, past)
-            yield self.lm_head(self.norm(feature))
+            embedding = _gather(embeddings, rows + step)
+            x = torch.cat([layer.input_layernorm(embedding), layer.hidden_norm(feature)], dim=-1)
+            if step:
+                past.append(self._keys_and_values(x, rows + 1 + step))
+            x = feature + layer.self_attn.o_proj(self._attend(x, rows + 1 + step, past, unseen))
+            feature = x + layer.mlp(layer.post_attention_layernorm(x))
+            yield feature
 
-    def _run(self, feature: Tensor, embedding: Tensor, step: int, past: list[tuple[Tensor, Tensor]]) -> Tensor:
-        layer = self.layers[0]
-        x = torch.cat([layer.input_layernorm(embedding), layer.hidden_norm(feature)], dim=-1)
-        x = feature + layer.self_attn.o_proj(self._attend(x, step, past))
-        return x + layer.mlp(layer.post_attention_layernorm(x))
+    def logits(self, feature: Tensor) -> Tensor:
+        """Over the draft vocabulary, from the features that `unroll` gives."""
+        return self.lm_head(self.norm(feature))
 
-    def _attend(self, x: Tensor, step: int, past: list[tuple[Tensor, Tensor]]) -> Tensor:
-        """[B, T, heads * head_dim]; appends this step's keys and values to `past`."""
-        shape, attention, rows = self.shape, self.layers[0].self_attn, x.shape[1]
-        positions = torch.arange(1 + step, 1 + step + rows, device=x.device)[None]
-        cos, sin = (table[:, None] for table in self._rotary[0](x, positions))  # [1, 1, T, head_dim]
-        q = _rotate(self._split(attention.q_proj(x), shape.heads), cos, sin)
-        k = _rotate(self._split(attention.k_proj(x), shape.key_heads), cos, sin)
+    def _keys_and_values(self, x: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
+        """Of rows x [B, T, 2 * width]: both [B, heads, T, head_dim]."""
+        shape, attention = self.shape, self.layers[0].self_attn
+        k = _rotate(self._split(attention.k_proj(x), shape.key_heads), *self._tables(x, positions))
+        v = self._split(attention.v_proj(x), shape.key_heads)
         group = shape.heads // shape.key_heads
-        k, v = (
-            t.repeat_interleave(group, dim=1) for t in (k, self._split(attention.v_proj(x), shape.key_heads))
-        )  # [B, heads, T, head_dim]
-        past.append((k, v))
+        return k.repeat_interleave(group, dim=1), v.repeat_interleave(group, dim=1)
+
+    def _attend(self, x: Tensor, positions: Tensor, past: list[tuple[Tensor, Tensor]], unseen: Tensor) -> Tensor:
+        """[B, A, heads * head_dim]: each row over the committed rows up to itself and over its own drafts."""
+        shape = self.shape
+        q = _rotate(self._split(self.layers[0].self_attn.q_proj(x), shape.heads), *self._tables(x, positions))
         committed, *drafted = past
-        future = torch.ones(rows, rows, dtype=torch.bool, device=x.device).triu_(1)
-        scores = [(q @ committed[0].transpose(-1, -2)).masked_fill(future, float("-inf"))]
-        scores += [(q * keys).sum(-1, keepdim=True) for keys, _ in drafted]  # a row sees its own drafts only
+        scores = [(q @ committed[0].transpose(-1, -2)).masked_fill(unseen, float("-inf"))]
+        scores += [(q * keys).sum(-1, keepdim=True) for keys, _ in drafted]
         weights = torch.cat(scores, dim=-1).mul(shape.head_dim**-0.5).softmax(-1)
-        out = weights[..., :rows] @ committed[1]
+        length = committed[0].shape[2]
+        out = weights[..., :length] @ committed[1]
         for i, (_, values) in enumerate(drafted):
-            out = out + weights[..., rows + i : rows + i + 1] * values
+            out = out + weights[..., length + i : length + i + 1] * values
         return out.transpose(1, 2).flatten(2)
+
+    def _tables(self, x: Tensor, positions: Tensor) -> list[Tensor]:
+        """Cosines and sines for these positions [B or 1, T], to be broadcast over heads."""
+        return [table[:, None] for table in self._rotary[0](x, positions)]
 
     def _split(self, x: Tensor, heads: int) -> Tensor:
         return x.unflatten(-1, (heads, self.shape.head_dim)).transpose(1, 2)
+
+
+def _gather(x: Tensor, rows: Tensor) -> Tensor:
+    """Rows [B, A] of x [B, T, width]."""
+    return x.gather(1, rows[..., None].expand(-1, -1, x.shape[-1]))
 
 
 def _rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:

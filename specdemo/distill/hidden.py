@@ -176,26 +176,29 @@ def examples(store: HiddenStore, corpus: Path, longest: int) -> list[Example]:
 class Batch:
     """Examples side by side, padded behind. hidden [B, T, aux * width], last [B, T, width], ids [B, T + pad].
 
-    weight [B, T + pad]: 1 where the token is part of an answer.
+    rows [B, A]: the rows that predict an answer's tokens (row t predicts the token at t + 2), padded with row 0.
+    count [B]: how many of them are real.
     """
 
     hidden: Tensor
     last: Tensor
     ids: Tensor
-    weight: Tensor
+    rows: Tensor
+    count: Tensor
 
 
 def collate(examples: Sequence[Example], width: int, pad: int, device: torch.device) -> Batch:
     """A batch of examples; `pad` more columns of ids, so that every unrolled step has tokens to stand on."""
     longest = max(len(e.hidden) for e in examples)
-    columns = examples[0].hidden.shape[1]
-    states = torch.zeros(len(examples), longest, columns)
+    first = [max(0, e.answer - 2) for e in examples]
+    count = torch.tensor([len(e.ids) - 2 - f for e, f in zip(examples, first, strict=True)])
+    states = torch.zeros(len(examples), longest, examples[0].hidden.shape[1])
     ids = torch.zeros(len(examples), longest + pad, dtype=torch.long)
-    weight = torch.zeros(len(examples), longest + pad)
+    rows = torch.zeros(len(examples), int(count.max()), dtype=torch.long)
     for i, example in enumerate(examples):
         n = len(example.ids)
         states[i, : n - 1] = torch.from_numpy(np.array(example.hidden)).float()
         ids[i, :n] = torch.from_numpy(example.ids.astype(np.int64))
-        weight[i, example.answer : n] = 1
+        rows[i, : count[i]] = torch.arange(first[i], n - 2)
     states = states.to(device)
-    return Batch(states[..., :-width], states[..., -width:], ids.to(device), weight.to(device))
+    return Batch(states[..., :-width], states[..., -width:], ids.to(device), rows.to(device), count.to(device))

@@ -118,7 +118,7 @@ class Trainer:
             torch.nn.utils.clip_grad_norm_(self.head.parameters(), 1.0)
             self.optimiser.step()
             self.step += 1
-            seen += int(batch.weight.sum())
+            seen += int(batch.count.sum())
             smooth = loss.item() if smooth is None else 0.95 * smooth + 0.05 * loss.item()
             yield Progress(self.step, smooth, seen, time.monotonic() - began)
 
@@ -147,23 +147,25 @@ class Trainer:
     def loss(self, batch: Batch) -> Tensor:
         """Mean over the unrolled steps, weighted by decay, of the soft cross-entropy in nats."""
         total, weights = batch.last.new_zeros(()), 0.0
-        for step, logits, kept in self._unroll(batch):
+        for step, logits, last in self._unroll(batch):
             weight = self.recipe.decay**step
-            labels = (self._shifted(batch, step)[kept] @ self._draft_head.T).softmax(-1)
-            total = total - weight * (labels * logits[kept].log_softmax(-1)).sum(-1).mean()
+            labels = (last @ self._draft_head.T).softmax(-1)
+            total = total - weight * (labels * logits.log_softmax(-1)).sum(-1).mean()
             weights += weight
         return total / weights
 
     def _unroll(self, batch: Batch) -> Iterator[tuple[int, Tensor, Tensor]]:
-        """Each unrolled step, its logits [B, T, draft vocab], and which rows [B, T] predict a token of an answer."""
-        rows = batch.hidden.shape[1]
-        embeddings = F.embedding(batch.ids[:, 1:], self._embed)
-        for step, logits in enumerate(self.head.unroll(batch.hidden, embeddings, self.recipe.unrolled)):
-            yield step, logits, batch.weight[:, step + 2 :][:, :rows] > 0
+        """Each unrolled step, for its N rows that predict a token of an answer: the head's logits [N, draft vocab].
 
-    def _shifted(self, batch: Batch, step: int) -> Tensor:
-        """The target's last hidden state [B, T, width] at the position that row t's step `step` stands for."""
-        return F.pad(batch.last[:, step + 1 :], (0, 0, 0, step + 1))
+        And the target's last hidden state [N, width] at the position before that token.
+        """
+        embeddings = F.embedding(batch.ids[:, 1:], self._embed)
+        places = torch.arange(batch.rows.shape[1], device=batch.rows.device)
+        features = self.head.unroll(batch.hidden, embeddings, batch.rows, self.recipe.unrolled)
+        for step, feature in enumerate(features):
+            kept = places < batch.count[:, None] - step
+            which, row = kept.nonzero(as_tuple=True)
+            yield step, self.head.logits(feature[kept]), batch.last[which, batch.rows[which, row] + 1 + step]
 
     def _data(self) -> str:
         tokens = sum(len(e.ids) - e.answer for e in self._train)
@@ -191,9 +193,9 @@ class Trainer:
         kinds: dict[str, list[float]] = {}
         for example in self._held_out[:limit]:
             batch = collate([example], self._width, self.recipe.unrolled + 1, self.draft_ids.device)
-            for step, logits, kept in self._unroll(batch):
-                p = (self._shifted(batch, step)[kept] @ self._vocab_head.T).softmax(-1)
-                q = logits[kept].softmax(-1)
+            for step, logits, last in self._unroll(batch):
+                p = (last @ self._vocab_head.T).softmax(-1)
+                q = logits.softmax(-1)
                 same = (self.draft_ids[q.argmax(-1)] == p.argmax(-1)).float()
                 agree[step] += same.sum().item()
                 overlap[step] += torch.minimum(p[:, self.draft_ids], q).sum().item()

@@ -85,8 +85,9 @@ def test_the_unrolled_steps_equal_the_packages_own_forward():
     head.load_state_dict({name: tensors[name] for name in head.state_dict()})
     stored = load_file(made.HEADS / "expected" / "llama.safetensors")
     embeddings = tensors["embed_tokens.weight"][stored["ids"]][None]
-    for step, logits in enumerate(head.unroll(stored["hidden"][None], embeddings, made.STEPS)):
-        torch.testing.assert_close(logits[0], stored["logits"][step], rtol=1e-4, atol=1e-4)
+    rows = torch.arange(len(stored["hidden"]))[None]
+    for step, feature in enumerate(head.unroll(stored["hidden"][None], embeddings, rows, made.STEPS)):
+        torch.testing.assert_close(head.logits(feature)[0], stored["logits"][step], rtol=1e-4, atol=1e-4)
 
 
 def test_training_lowers_the_loss_and_raises_agreement(target: LlamaForCausalLM, corpus: Path, tmp_path: Path):
