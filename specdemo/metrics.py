@@ -11,7 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from specdemo.decoding.steps import Origin, Parting, Rule, Step, Stop, Verdict
+from specdemo.decoding.steps import Origin, Parting, Rule, Step, Stop, Verdict, Why
+from specdemo.theory import CostModel, verification_slope
 
 EQUAL_FROM, EQUAL_TO = 0.97, 1.03
 
@@ -33,7 +34,12 @@ class LaneMetrics:
         self.other_seconds: float | None = 0.0
         self.time_to_first_token: float | None = None  # on the lane's own clock
         self.tokens_by_origin: Counter[Origin] = Counter()
+        self.verifications: dict[
+            int, list[float]
+        ] = {}  # drafted tokens -> [steps, their verify seconds], after the first
         self.tokens_per_step: Counter[int] = Counter()  # emitted tokens -> steps after the first that emitted so many
+        self.steps_without_draft: Counter[Why] = Counter()  # after the first
+        self.fell_back_at: int | None = None  # tokens emitted when the draft-length policy gave drafting up
         self._first_step_tokens = 0
         self._accepted_at: list[int] = []
         self._judged_at: list[int] = []
@@ -56,6 +62,10 @@ class LaneMetrics:
             self.verify_seconds = _plus(self.verify_seconds, step.verify_seconds)
             self.other_seconds = _plus(self.other_seconds, step.other_seconds)
             self.tokens_per_step[len(step.tokens)] += 1
+            self._add_plain(step)
+            verified = self.verifications.setdefault(len(step.drafted), [0, 0.0])
+            verified[0] += 1
+            verified[1] += step.verify_seconds or 0.0
         self.steps += 1
         if step.tokens and not self.ids:
             self.time_to_first_token = self.seconds
@@ -63,6 +73,11 @@ class LaneMetrics:
         self.tokens_by_origin.update(token.origin for token in step.tokens)
         self.stop = step.stop
         self._add_draft(step)
+
+    def _add_plain(self, step: Step) -> None:
+        self.steps_without_draft[step.why] += not step.drafted
+        if step.why is Why.FALLBACK and self.fell_back_at is None:
+            self.fell_back_at = self.tokens
 
     def _add_draft(self, step: Step) -> None:
         self.drafted += len(step.drafted)
@@ -264,6 +279,22 @@ def compare(
             _ratio(speculative.decode_seconds, speculative.target_passes),
             _ratio(plain_seconds, baseline.target_passes),
         ),
+    )
+
+
+def cost_model(baseline: LaneMetrics, speculative: LaneMetrics, *, padding: float = 1.0) -> CostModel | None:
+    """The two lanes as the cost model sees them; None while there is no plain step or no judged draft to measure."""
+    plain = _ratio(_ratio(baseline.decode_seconds, padding), baseline.target_passes)
+    alpha, passes = speculative.alpha, speculative.target_passes
+    if not plain or alpha is None or None in (speculative.draft_seconds, speculative.other_seconds):
+        return None
+    verified = [(drafted, int(n), seconds / n / plain) for drafted, (n, seconds) in speculative.verifications.items()]
+    return CostModel(
+        alpha,
+        c=speculative.draft_seconds / speculative.drafted / plain,
+        slope=verification_slope(verified),
+        o=speculative.other_seconds / passes / plain,
+        drafts=speculative.steps_that_drafted / passes,
     )
 
 

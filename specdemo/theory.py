@@ -6,7 +6,8 @@ what surrounds it. All costs are in plain steps of the baseline.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
 
 def expected_tokens(alpha: float, gamma: int) -> float:
@@ -56,3 +57,52 @@ def best_gamma(
         if speedup > best[1]:
             best = (gamma, speedup)
     return best
+
+
+@dataclass(frozen=True, slots=True)
+class CostModel:
+    """All that a prediction at another γ takes, as one run measured it or as somebody supposes it.
+
+    alpha: accepted / judged. c: one drafted token. slope: v(γ) = 1 + slope γ. o: the rest of a round. drafts: the share
+    of steps in which the drafter proposes anything; a step without a draft is a plain one, and o.
+    """
+
+    alpha: float
+    c: float
+    slope: float = 0.0
+    o: float = 0.0
+    drafts: float = 1.0
+
+    def tokens(self, gamma: int) -> float:
+        """Emitted tokens a step."""
+        return self.drafts * expected_tokens(self.alpha, gamma) + 1 - self.drafts
+
+    def cost(self, gamma: int) -> float:
+        """Of a step, in plain ones. γ = 0 is plain decoding."""
+        if gamma == 0:
+            return 1.0
+        drafting = step_cost(gamma, c=self.c, v=1 + self.slope * gamma, o=self.o)
+        return self.drafts * drafting + (1 - self.drafts) * (1 + self.o)
+
+    def speedup(self, gamma: int) -> float:
+        """Predicted."""
+        return self.tokens(gamma) / self.cost(gamma)
+
+    def best(self, largest: int = 16) -> tuple[int, float]:
+        """The γ with the highest predicted speedup, the shortest of equals, and that speedup."""
+        return max(((gamma, self.speedup(gamma)) for gamma in range(largest + 1)), key=lambda one: (one[1], -one[0]))
+
+
+def verification_slope(measured: Iterable[tuple[int, int, float]]) -> float:
+    """The slope of v(γ) = 1 + slope γ through (drafted tokens, steps, cost of a verification in plain steps).
+
+    Least squares, each step of equal weight; never below 0, which only noise could make it.
+    """
+    measured = list(measured)
+    weight = sum(steps * drafted**2 for drafted, steps, _ in measured)
+    return max(0.0, sum(steps * drafted * (v - 1) for drafted, steps, v in measured) / weight) if weight else 0.0
+
+
+def cost_per_million_tokens(price_per_hour: float, tokens_per_second: float) -> float:
+    """What a million tokens cost, one request at a time (batch 1), in the currency of the price."""
+    return price_per_hour / 3600 / tokens_per_second * 1e6

@@ -1,27 +1,28 @@
-"""What do the four charts draw? The figures of a run; the points of the race come with the panes."""
+"""What do the charts draw? The figures of a run, and what the cost model makes of them; the race's points come with
+the panes.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
-from specdemo.metrics import LaneMetrics
-from specdemo.race import Request
+from specdemo.decoding.steps import Stop
+from specdemo.metrics import Comparison, LaneMetrics, Speed, cost_model
+from specdemo.race import Lane
+from specdemo.recording import RaceRecord
 from specdemo.ui import figures
-from specdemo.ui.parts import Part
+
+COUNTED = (Speed.FASTER, Speed.EQUAL, Speed.SLOWER)
 
 
-def charts() -> Part:
-    """The charts, hidden until there is something to draw."""
-    return Part("charts", elem_id="sd-charts", elem_classes=["sd-part"])
-
-
-def chart_figures(request: Request, baseline: LaneMetrics, speculative: LaneMetrics) -> dict[str, Any]:
+def chart_figures(record: RaceRecord, comparison: Comparison) -> dict[str, Any]:
     """What the charts' script reads."""
+    baseline, speculative = (record.metrics(lane) for lane in (Lane.BASELINE, Lane.SPECULATIVE))
     written = speculative.tokens_per_step
     ahead = (baseline.seconds or 0) - (speculative.seconds or 0)
     return {
-        "budget": request.max_new_tokens,
-        "done": baseline.stop is not None and speculative.stop is not None,
+        "budget": record.request.max_new_tokens,
+        "done": all(lane.stop not in (None, Stop.STOPPED) for lane in (baseline, speculative)),
         "clocks": {
             "baseline": figures.clock(baseline.seconds or 0),
             "speculative": figures.clock(speculative.seconds or 0),
@@ -29,10 +30,31 @@ def chart_figures(request: Request, baseline: LaneMetrics, speculative: LaneMetr
         "apart": ("chart.time.sooner" if ahead >= 0 else "chart.time.later", {"seconds": figures.clock(abs(ahead))}),
         "position": [round(rate, 3) for rate in speculative.acceptance_per_position],
         "drafting": speculative.steps_that_drafted,
-        "wrote": [written[n] for n in range(1, max([*written, request.gamma + 1]) + 1)],
-        "full": request.gamma,
+        "wrote": [written[n] for n in range(1, max([*written, record.request.gamma + 1]) + 1)],
+        "full": record.request.gamma,
         "costs": {"plain": _plain(baseline), "step": _step(speculative)},
+        "model": _model(record, comparison),
+        "paid": _paid(record, comparison),
     }
+
+
+def _model(record: RaceRecord, comparison: Comparison) -> dict[str, float] | None:
+    """The cost model that this run measured, and where the run itself stands."""
+    baseline, speculative = (record.metrics(lane) for lane in (Lane.BASELINE, Lane.SPECULATIVE))
+    model = cost_model(baseline, speculative, padding=record.known.padding)
+    if model is None or comparison.speed not in COUNTED:
+        return None
+    measured = {"gamma": record.request.gamma, "speedup": round(comparison.speedup or 0, 3)}
+    names = ("alpha", "c", "slope", "o", "drafts")
+    return measured | {name: round(getattr(model, name), 4) for name in names}
+
+
+def _paid(record: RaceRecord, comparison: Comparison) -> dict[str, float] | None:
+    """Tokens a second of paid time: the prompt's pass included, the baseline as fast as it can be had."""
+    rate, speedup = record.metrics(Lane.SPECULATIVE).end_to_end_tokens_per_second, comparison.end_to_end_speedup
+    if not rate or not speedup or comparison.speed not in COUNTED:
+        return None
+    return {"baseline": round(rate / speedup, 3), "speculative": round(rate, 3)}
 
 
 def _plain(lane: LaneMetrics) -> dict[str, Any] | None:

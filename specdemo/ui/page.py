@@ -13,16 +13,19 @@ import gradio as gr
 
 from specdemo.race import Lane, Request
 from specdemo.recording import RaceRecord
-from specdemo.ui import glass, scoreboard
-from specdemo.ui.charts import charts
+from specdemo.trace_files import TraceFileRefused
+from specdemo.ui import conversation, glass, scoreboard
 from specdemo.ui.controls import MODEL, NGRAM, Controls, SettingRefused, request, summary
+from specdemo.ui.conversation import Conversation
 from specdemo.ui.desk import Desk, Loaded
 from specdemo.ui.engine import AS_TARGET
 from specdemo.ui.examples import chips, load_examples
 from specdemo.ui.links import read_link, write_link
 from specdemo.ui.panes import pane
 from specdemo.ui.parts import Part, encode, head
-from specdemo.ui.runs import Run, Runs
+from specdemo.ui.replay import SPEEDS, Player, read, recorded_runs
+from specdemo.ui.report import FILES, row
+from specdemo.ui.runs import RUNS_KEPT, Run, Runs
 from specdemo.ui.show import Show
 from specdemo.ui.text import DEFAULT, say
 from specdemo.ui.theme import theme
@@ -32,6 +35,7 @@ DRAIN_SECONDS = 0.05
 HEARTBEAT_SECONDS = 0.25  # a closed tab is only noticed when something is yielded
 STOP_SECONDS = 5.0  # how long Stop waits for the last step to reach the page
 RUNS_AT_ONCE = 4  # one has the device, the others wait in the page with a sentence
+REPLAYS_AT_ONCE = 8
 WAITING_AT_MOST = 16
 PRIVATE: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
 
@@ -64,8 +68,8 @@ class Page:
     ) -> None:
         self.desk = desk
         self.examples = load_examples()
-        self.runs = Runs()
-        self._workers: dict[str, Worker] = {}  # by session: what Stop of that page stops
+        self.runs = Runs(recorded_runs())
+        self._workers: dict[str, Worker | Player] = {}  # by session: what Stop of that page stops
         with gr.Blocks(title=say(DEFAULT, "title"), fill_width=True, analytics_enabled=False) as self.blocks:
             self._lay_out(drafter, precision, target_precision)
             self._wire()
@@ -93,29 +97,49 @@ class Page:
                 self.stop = gr.Button(say(DEFAULT, "stop"), elem_id="sd-stop", elem_classes=["sd-btn"])
             self.fresh = self.controls.read(tuple(block.value for block in self.controls.inputs))
             self.chips = chips(self.examples, encode(summary(self.fresh)))
+            self.chat = conversation.chat()
             self.board = scoreboard.scoreboard()
             with gr.Row(elem_classes=["sd-lanes"]):
                 self.panes = {lane: pane(lane) for lane in Lane}
             Part("legend", elem_id="sd-legend", elem_classes=["sd-part"])
             self.glass = glass.glass()
-            charts()
+            recorded = encode({"rows": [row(run, "recorded") for run in self.runs.recorded], "kept": RUNS_KEPT})
+            self.below = Part(
+                "below",
+                recorded,
+                events=("replay", "pace", "fetch", "bring"),
+                elem_id="sd-charts",
+                elem_classes=["sd-part"],
+            )
 
     def _wire(self) -> None:
         outputs = [*self.panes.values(), self.board, self.header]
-        inputs = [self.prompt, *self.controls.inputs]
+        inputs = [self.prompt, self.chat, *self.controls.inputs]
         running = gr.on(
             [self.run.click, self.prompt.submit],
             self.race,
             inputs,
-            outputs,
+            [*outputs, self.chat],
             concurrency_limit=RUNS_AT_ONCE,
             concurrency_id="race",
             trigger_mode="once",
             **PRIVATE,
         )
+        replaying = self.below.replay(
+            self.replay,
+            None,
+            outputs,
+            concurrency_limit=REPLAYS_AT_ONCE,
+            concurrency_id="replay",
+            trigger_mode="once",
+            **PRIVATE,
+        )
+        self.below.pace(self.pace, None, None, queue=False, **PRIVATE)
+        self.below.fetch(self.fetch, None, self.below, queue=False, **PRIVATE)
+        self.below.bring(self.bring, None, self.below, queue=False, **PRIVATE)
         # The Event stops the model and lets the last figures through; `cancels` takes back a run that still queues.
         self.stop.click(self.halt, None, None, queue=False, **PRIVATE).then(
-            None, None, None, cancels=[running], **PRIVATE
+            None, None, None, cancels=[running, replaying], **PRIVATE
         ).then(None, None, None, js="() => sd.emit('halted')", **PRIVATE)
         self.blocks.load(self.watch, None, self.header, concurrency_limit=None, **PRIVATE)
         self.header.retry(self.retry, None, self.header, concurrency_limit=None, **PRIVATE)
@@ -134,32 +158,81 @@ class Page:
             **PRIVATE,
         )
 
-    def race(self, visitor: gr.Request, prompt: str, *values: Any) -> Iterator[tuple[Any, ...]]:
+    def race(self, visitor: gr.Request, prompt: str, said: str, *values: Any) -> Iterator[tuple[Any, ...]]:
         """A run, from the press of the button to the last figure; closing the generator stops the model."""
-        order = self._order(prompt or "", self.controls.read(values))
+        if visitor.session_hash in self._workers:  # the page has said that a run or a replay is going
+            yield (gr.skip(),) * 5
+            return
+        before = conversation.read_line(said)
+        order = self._order(prompt or "", self.controls.read(values), before, visitor.session_hash)
         show = Show(Run(RaceRecord(prompt, order.request if isinstance(order, Order) else Request(prompt_ids=()))))
         if isinstance(order, Refused):
             show.take([order])
+            yield (*show.values, self.desk.status.line(), before.line())
+            return
+        # Before any work: a generator that never yielded cannot be closed.
+        yield (*show.values, self.desk.status.line(), before.line())
+        for values in self._stream(visitor.session_hash, Worker(self.desk, order).start(), show):
+            yield (*values, (before.with_turn(show.record) if show.over else before).line())
+
+    def replay(self, visitor: gr.Request, event: gr.EventData) -> Iterator[tuple[Any, ...]]:
+        """A finished run of this page, or a recorded one, again from its times."""
+        if visitor.session_hash in self._workers:
+            yield (gr.skip(),) * 4
+            return
+        found = self._find(visitor, event)
+        if found is None:
+            show = Show(Run(RaceRecord("", Request(prompt_ids=()))))
+            show.take([Refused("replay.gone")])
             yield (*show.values, self.desk.status.line())
             return
-        yield (
-            *show.values,
-            self.desk.status.line(),
-        )  # before any work: a generator that never yielded cannot be closed
-        worker = Worker(self.desk, order).start()
-        self._workers[visitor.session_hash] = worker
+        record = found.record
+        show = Show(Run(RaceRecord(record.prompt, record.request, record.known), listed=False), replay_of=found.number)
+        yield (*show.values, self.desk.status.line())
+        yield from self._stream(visitor.session_hash, Player(record, _speed(event)).start(), show)
+
+    def pace(self, visitor: gr.Request, event: gr.EventData) -> None:
+        """The replay that is going goes on at another speed."""
+        player = self._workers.get(visitor.session_hash)
+        if isinstance(player, Player):
+            player.speed = _speed(event)
+
+    def fetch(self, visitor: gr.Request, event: gr.EventData) -> str:
+        """A run as a file."""
+        found = self._find(visitor, event)
+        if found is None:
+            return encode({"at": time.time(), "refused": ("replay.gone", {})})
+        kind = event._data.get("kind") if event._data.get("kind") in FILES else "json"
+        text = FILES[kind](found.record, str(event._data.get("language", DEFAULT)))
+        return encode({"at": time.time(), "file": {"name": f"specdemo-run-{found.number}.{kind}", "text": text}})
+
+    def bring(self, visitor: gr.Request, event: gr.EventData) -> str:
+        """A file that the visitor brings, as a run that can be replayed."""
         try:
-            yield from self._stream(visitor.session_hash, worker, show)
-        finally:  # perhaps on the event loop: nothing here may wait
-            worker.stop.set()
-            worker.shown.set()
-            if self._workers.get(visitor.session_hash) is worker:
-                del self._workers[visitor.session_hash]
+            run = Run(read(str(event._data.get("text", ""))))
+        except TraceFileRefused as error:
+            return encode({"at": time.time(), "refused": ("load.refused", {"message": str(error)})})
+        self.runs.keep(visitor.session_hash, run, in_panes=False)
+        return encode({"at": time.time(), "rows": [row(run, "file") | {"name": str(event._data.get("name", ""))[:60]}]})
+
+    def _find(self, visitor: gr.Request, event: gr.EventData) -> Run | None:
+        number = event._data.get("run")
+        return self.runs.find(visitor.session_hash, number) if isinstance(number, int) else None
 
     def _outputs(self, show: Show) -> tuple[Any, ...]:
         return (*(gr.skip() if value is None else value for value in show.values), self.desk.status.line())
 
-    def _stream(self, visitor: str, worker: Worker, show: Show) -> Iterator[tuple[Any, ...]]:
+    def _stream(self, visitor: str, worker: Worker | Player, show: Show) -> Iterator[tuple[Any, ...]]:
+        self._workers[visitor] = worker
+        try:
+            yield from self._drained(visitor, worker, show)
+        finally:  # perhaps on the event loop: nothing here may wait
+            worker.stop.set()
+            worker.shown.set()
+            if self._workers.get(visitor) is worker:
+                del self._workers[visitor]
+
+    def _drained(self, visitor: str, worker: Worker | Player, show: Show) -> Iterator[tuple[Any, ...]]:
         sent: tuple[Any, ...] = ()
         at, kept = 0.0, False
         while not show.over:
@@ -175,7 +248,7 @@ class Page:
         # Gradio closes a run by sending its last values in full: the panes' are long, and are on the page already.
         yield gr.skip(), gr.skip(), *sent[2:]
 
-    def _order(self, prompt: str, values: dict[str, Any]) -> Order | Refused:
+    def _order(self, prompt: str, values: dict[str, Any], before: Conversation, visitor: str) -> Order | Refused:
         if not prompt.strip():
             return Refused("refused.empty")
         try:
@@ -189,7 +262,7 @@ class Page:
                 return Refused("refused.drafter")
         precision = values["draft_precision"] if drafter != NGRAM else AS_TARGET
         spec = self.desk.engine.choose(self.desk.spec, drafter, precision, values["target_precision"])
-        return Order(prompt, spec, asked)
+        return Order(prompt, spec, asked, before, visitor)
 
     def halt(self, visitor: gr.Request) -> None:
         """Stop this page's run and wait until its last figures are on the page."""
@@ -243,3 +316,8 @@ class Page:
     def pick(self, event: gr.EventData) -> str:
         """An example's prompt."""
         return self.examples[int(event._data["index"])]["prompt"]
+
+
+def _speed(event: gr.EventData) -> float:
+    speed = event._data.get("speed")
+    return speed if speed in SPEEDS else SPEEDS[0]

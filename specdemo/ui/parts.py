@@ -22,6 +22,7 @@ SCRIPTS = (
     "settings",
     "presenter",
     "tour",
+    "chat",
     "header",
     "examples",
     "board",
@@ -31,7 +32,12 @@ SCRIPTS = (
     "panes",
     "glass",
     "legend",
+    "theory",
+    "below",
     "charts",
+    "whatif",
+    "money",
+    "runs",
 )
 
 

@@ -46,20 +46,14 @@ class Runs:
         self._visitors: OrderedDict[str, _Visitor] = OrderedDict()
         self._lock = threading.Lock()
 
-    def keep(self, visitor: str, run: Run) -> None:
+    def keep(self, visitor: str, run: Run, *, in_panes: bool = True) -> None:
         """Remember a run, from its beginning: it can be asked for while it goes on."""
         with self._lock:
             kept = self._of(visitor)
-            kept.shown = run
+            if in_panes:
+                kept.shown = run
             if run.listed:
                 kept.listed.append(run)
-
-    def drop(self, visitor: str, run: Run) -> None:
-        """Strike a run that came to nothing off the table."""
-        with self._lock:
-            kept = self._of(visitor)
-            if run in kept.listed:
-                kept.listed.remove(run)
 
     def find(self, visitor: str, number: int) -> Run | None:
         """The visitor's own run of that number, or a recorded one; None when it is gone or was never theirs."""

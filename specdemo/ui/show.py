@@ -18,8 +18,9 @@ from specdemo.ui import figures, scoreboard
 from specdemo.ui.charts import chart_figures
 from specdemo.ui.panes import PaneStream
 from specdemo.ui.parts import encode
+from specdemo.ui.report import replayed, row
 from specdemo.ui.runs import Run
-from specdemo.ui.worker import Began, Ended, Event, Loading, Refused, Waiting
+from specdemo.ui.worker import Began, Ended, Event, Loading, Paced, Refused, Waiting
 
 FIGURES_EVERY = 0.25  # seconds
 PARTING_TOKENS = 14  # shown of each continuation where the texts part
@@ -27,11 +28,16 @@ OTHER = {Lane.BASELINE: Lane.SPECULATIVE, Lane.SPECULATIVE: Lane.BASELINE}
 
 
 class Show:
-    """A run as the page shows it. begun: there is something of it to show. over: nothing more will come."""
+    """A run as the page shows it. begun: there is something of it to show. over: nothing more will come.
 
-    def __init__(self, run: Run) -> None:
+    replay_of: the number of the finished run that plays again.
+    """
+
+    def __init__(self, run: Run, *, replay_of: int | None = None) -> None:
         self.run = run
         self.record = run.record
+        self._replay_of = replay_of
+        self._replay_speed = 1.0
         self.over = False
         self.begun = False
         self._state = "starting"
@@ -71,6 +77,8 @@ class Show:
             case Began(request, known):
                 self.record.request, self.record.known, self.begun = request, known, True
                 self._say("starting", "starting")
+            case Paced(speed):
+                self._replay_speed = speed
             case Refused(key, params):
                 self._say("refused", key, **params)
                 self.over = True
@@ -105,8 +113,12 @@ class Show:
         baseline, speculative = (self.record.metrics(lane) for lane in (Lane.BASELINE, Lane.SPECULATIVE))
         board = scoreboard.account(request, baseline, speculative, comparison, over=self.over, stopped=self._stopped)
         board["lanes"] = {lane: self._head(lane) for lane in Lane}
-        board["chart"] = chart_figures(request, baseline, speculative)
+        board["chart"] = chart_figures(self.record, comparison)
         board["parting"] = self._continuations(comparison)
+        if self._replay_of is not None:
+            board |= replayed(board, self.record, self._replay_of, self._replay_speed)
+        elif self.over:
+            board["row"] = row(self.run)
         return board
 
     def _continuations(self, comparison: Comparison) -> dict[str, Any] | None:

@@ -17,6 +17,7 @@ from specdemo.decoding.steps import Parting
 from specdemo.metrics import identity_promised
 from specdemo.race import Lane, Request, RequestRefused
 from specdemo.recording import Known, Scribe, Wrote
+from specdemo.ui.conversation import Conversation
 from specdemo.ui.desk import Desk, Loaded, sentence
 
 log = logging.getLogger(__name__)
@@ -24,11 +25,13 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What a visitor asked for: a prompt, a pair, and the request that awaits the prompt's ids."""
+    """What a visitor asked for: a prompt, a pair, the request that awaits the prompt's ids. before: what was said."""
 
     prompt: str
     spec: Any
     request: Request
+    before: Conversation = Conversation()
+    visitor: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +63,13 @@ class Ended:
 
 
 @dataclass(frozen=True, slots=True)
+class Paced:
+    """A replay goes on at this share of its true speed."""
+
+    speed: float
+
+
+@dataclass(frozen=True, slots=True)
 class Refused:
     """The run cannot be had; key and parameters of a sentence in ui.text."""
 
@@ -67,7 +77,7 @@ class Refused:
     params: dict[str, str] = field(default_factory=dict)
 
 
-Event = Waiting | Loading | Began | Wrote | Ended | Refused
+Event = Waiting | Loading | Began | Wrote | Paced | Ended | Refused
 
 
 class Worker:
@@ -125,13 +135,15 @@ class Worker:
             pair = self.desk.pair(self.order.spec, lambda fraction, message: self._events.put(Loading(message)))
         except Exception as error:  # refusals of a pair are sentences; anything else is told as it is
             return Refused("unloaded", {"message": sentence(error)})
-        ids = tuple(engine.encode(pair, self.order.prompt))
+        ids = tuple(engine.encode(pair, self.order.prompt, self.order.before))
         if not ids:
             return Refused("refused.nothing")
         room = engine.context(pair)
         if len(ids) >= room:
-            return Refused("refused.long", {"n": f"{len(ids):,}", "context": f"{room:,}"})
-        request = replace(self.order.request, prompt_ids=ids)
+            key = "refused.chat" if self.order.before.turns else "refused.long"
+            return Refused(key, {"n": f"{len(ids):,}", "context": f"{room:,}"})
+        stayed = self.desk.stayed(self.order.visitor)
+        request = replace(self.order.request, prompt_ids=ids, reuse=self.order.before.on and stayed)
         engine.check(pair, request)
         self._events.put(Began(request, engine.known(pair)))
         emitted, stopped = self._race(pair, request)

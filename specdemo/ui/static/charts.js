@@ -1,31 +1,66 @@
-/* Four small charts, redrawn at most four times a second: where each lane stands, what was accepted, what a step
-   wrote, what a step costs. They draw figures that came with the scoreboard; only scales are made here. */
-sd.parts.charts = (element) => {
+/* Five small charts, redrawn at most four times a second: where each lane stands, what was accepted, what a step
+   wrote, what a step costs, and what other draft lengths would come to. Their figures came with the scoreboard; only
+   scales and the cost model's line are made here. */
+sd.chart = (() => {
   const SVG = "http://www.w3.org/2000/svg";
-  const HEIGHT = 132, FLOOR = 112;
-  let W = 250; // as wide as a chart stands on the page, so that its words keep their size
-  const lanes = { baseline: [], speculative: [] };
-  let board = {};
-
   function shape(tag, attributes, text) {
     const node = document.createElementNS(SVG, tag);
     for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
     if (text !== undefined) node.textContent = text;
     return node;
   }
-  const label = (x, y, text, className = "", anchor = "start") =>
-    shape("text", { x, y, class: className, "text-anchor": anchor }, text);
-  const path = (d, className) => shape("path", { d, class: className });
-  const bar = (x, y, width, height, className) => shape("rect", { x, y, width: Math.max(0, width), height: Math.max(0, height), class: className });
+  return {
+    shape,
+    label: (x, y, text, className = "", anchor = "start") => shape("text", { x, y, class: className, "text-anchor": anchor }, text),
+    path: (d, className) => shape("path", { d, class: className }),
+    bar: (x, y, width, height, className) => shape("rect", { x, y, width: Math.max(0, width), height: Math.max(0, height), class: className }),
+    put(figure, how, nodes, summary, width, height) {
+      figure.querySelector("p").textContent = how;
+      figure.querySelector("p").title = how;
+      const svg = figure.querySelector("svg");
+      svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
+      svg.replaceChildren(...nodes);
+      svg.setAttribute("aria-label", summary);
+    },
+  };
+})();
 
-  function put(name, how, nodes, summary) {
-    const figure = element.querySelector(`[data-chart=${name}]`);
-    figure.querySelector("p").textContent = how;
-    const svg = figure.querySelector("svg");
-    svg.setAttribute("viewBox", `0 0 ${W} ${HEIGHT}`);
-    svg.replaceChildren(...nodes);
-    svg.setAttribute("aria-label", summary);
+/* Predicted speedup by draft length: a line of the cost model, break-even, the best γ, and points that stand on the map.
+   points: [gamma, speedup, text, filled]; a filled one was measured. */
+sd.chart.map = (model, points, W, H) => {
+  const { shape, label, path } = sd.chart;
+  const most = 16, floor = H - 20, top = 14, left = 26;
+  const line = Array.from({ length: most + 1 }, (_, gamma) => sd.theory.speedup(model, gamma));
+  const highest = Math.max(...line, ...points.map(([, speedup]) => speedup));
+  const low = highest < 1.2 ? 0.5 : 0, high = highest < 1.2 ? Math.max(1.25, highest) : Math.ceil(highest * 1.12 * 2) / 2;
+  const x = (gamma) => left + (gamma / most) * (W - left - 8), y = (value) => floor - ((Math.max(low, value) - low) / (high - low)) * (floor - top);
+  const nodes = [];
+  const step = high - low > 4 ? 2 : high - low > 1.6 ? 1 : 0.5;
+  for (let at = low; at <= high + 1e-9; at += step) nodes.push(path(`M${left} ${y(at)}H${W - 4}`, at === low ? "c-axis" : "c-grid"), label(0, y(at) + 4, `${at}×`));
+  for (const gamma of [0, 4, 8, 12, 16]) nodes.push(label(x(gamma), H - 4, gamma, "", "middle"));
+  nodes.push(path(`M${left} ${y(1)}H${W - 4}`, "c-even"), label(W - 4, y(1) + 14, sd.say("chart.map.even"), "", "end"));
+  nodes.push(path(line.map((value, gamma) => `${gamma ? "L" : "M"}${x(gamma).toFixed(1)} ${y(value).toFixed(1)}`).join(""), "c-spec"));
+  const [best, value] = sd.theory.best(model);
+  if (best) {
+    nodes.push(path(`M${x(best)} ${y(value) - 5}V${y(value) - 12}`, "c-tick"));
+    nodes.push(label(best > 9 ? x(best) + 4 : x(best) - 4, y(value) - 16, sd.say("chart.map.best", { gamma: best, speedup: value.toFixed(2) }), "k", best > 9 ? "end" : "start"));
   }
+  for (const [gamma, speedup, text, filled] of points) {
+    const end = gamma > 9, above = best && Math.abs(gamma - best) > 3 && speedup > sd.theory.speedup(model, gamma);
+    nodes.push(shape("circle", { cx: x(gamma), cy: y(speedup), r: 4.5, class: filled ? "f-spec" : "f-open" }));
+    nodes.push(label(x(gamma) + (end ? -8 : 8), y(speedup) + (above ? -8 : 16), text, "s", end ? "end" : "start"));
+  }
+  return nodes;
+};
+
+sd.panels.charts = (panel) => {
+  const { shape, label, path, bar } = sd.chart;
+  const HEIGHT = 132, FLOOR = 112;
+  let W = 250; // as wide as a chart stands on the page, so that its words keep their size
+  const lanes = { baseline: [], speculative: [] };
+  let board = {};
+
+  const put = (name, how, nodes, summary) => sd.chart.put(panel.querySelector(`[data-chart=${name}]`), how, nodes, summary, W, HEIGHT);
 
   function scale(seconds) {
     const step = [0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500].find((one) => seconds / one <= 3.6) ?? 1000;
@@ -77,17 +112,18 @@ sd.parts.charts = (element) => {
   }
 
   function position(chart) {
-    const rates = chart.position;
+    const rates = chart.position, alpha = chart.model?.alpha ?? 0;
     const nodes = [path(`M0 ${FLOOR}H${W}`, "c-axis")];
     if (rates.length) {
       nodes.push(...columns(rates, (rate, x, width, i) => {
-        const height = 92 * rate, few = rates.length <= 8;
+        const height = 92 * rate, few = rates.length <= 8, expected = FLOOR - 92 * alpha ** (i + 1);
         return [bar(x - width / 2, FLOOR - height, width, height, "m-acc"),
-          ...(few || i === 0 ? [label(x, FLOOR - height - 5, few ? `${Math.round(100 * rate)} %` : `${Math.round(100 * rate)}`, "k", "middle")] : []),
+          ...(alpha ? [path(`M${x - width / 2 - 3} ${expected}h${width + 6}`, "c-tick")] : []),
+          ...(few || i === 0 ? [label(x, Math.min(FLOOR - height, alpha ? expected : FLOOR) - 5, few ? `${Math.round(100 * rate)} %` : `${Math.round(100 * rate)}`, "k", "middle")] : []),
           label(x, 128, few || i % 4 === 0 ? i + 1 : "", "", "middle")];
       }));
     } else nodes.push(label(W / 2, 66, sd.say("chart.none"), "", "middle"));
-    put("position", sd.say("chart.position.how", { n: chart.drafting }), nodes, rates.map((rate) => `${Math.round(100 * rate)} %`).join(", "));
+    put("position", sd.say(alpha ? "chart.position.line" : "chart.position.how", { n: chart.drafting, alpha: alpha.toFixed(2) }), nodes, rates.map((rate) => `${Math.round(100 * rate)} %`).join(", "));
   }
 
   function wrote(chart) {
@@ -135,15 +171,27 @@ sd.parts.charts = (element) => {
     put("costs", sd.say("chart.costs.how"), nodes, plain && step ? `${plain.ms}, ${step.ms}` : "");
   }
 
+  function map({ model }) {
+    if (!model) return put("map", sd.say("chart.map.none"), [], "");
+    const point = [model.gamma, model.speedup, sd.say("chart.map.here", { speedup: model.speedup.toFixed(2) }), true];
+    const v = 1 + model.slope * model.gamma;
+    const how = { alpha: model.alpha.toFixed(2), c: model.c.toFixed(3), v: v.toFixed(2), drafts: Math.round(100 * model.drafts) };
+    const best = sd.theory.best(model);
+    put("map", sd.say(model.drafts < 0.95 ? "chart.map.some" : "chart.map.how", how), sd.chart.map(model, [point], W, HEIGHT),
+      [point[2], sd.say("chart.map.best", { gamma: best[0], speedup: best[1].toFixed(2) })].join(", "));
+  }
+
   function draw() {
     const chart = board.chart;
-    element.querySelector(".sd-charts").classList.toggle("sd-hidden", !chart);
-    if (!chart) return;
-    W = element.querySelector("svg").clientWidth || 250;
+    panel.querySelector(".sd-charts").classList.toggle("sd-hidden", !chart);
+    panel.querySelector("[data-below=nocharts]").hidden = Boolean(chart);
+    if (!chart || panel.hidden) return;
+    W = panel.querySelector("svg").clientWidth || 250;
     time(chart);
     position(chart);
     wrote(chart);
     costs(chart);
+    map(chart);
   }
 
   sd.on("lane-began", ({ lane }) => { lanes[lane] = []; });
@@ -153,6 +201,7 @@ sd.parts.charts = (element) => {
   });
   sd.on("board", (value) => { board = value; sd.frame(draw); });
   sd.on("language", draw);
-  new ResizeObserver(draw).observe(element);
+  sd.on("tab", draw);
+  new ResizeObserver(draw).observe(panel);
   draw();
 };
