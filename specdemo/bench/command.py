@@ -3,75 +3,143 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
-from specdemo.bench import report
-from specdemo.bench.contest import Contest, Settings
+from specdemo.bench import report, task_report
+from specdemo.bench.contest import PROMPTS, Contest, Settings
 from specdemo.bench.measure import THRESHOLD
 from specdemo.bench.page_client import PageFailed
 from specdemo.bench.rows import ROWS
 from specdemo.bench.steps import STEP_ROWS
+from specdemo.bench.tasks import SAMPLINGS, TASKS, TaskContest, TaskSettings, usual_drafters
+from specdemo.decoding.steps import DraftLength
 from specdemo.environment import Watch, busy_processes, environment
 from specdemo.models.errors import ModelUnavailable, PairRefused
+from specdemo.models.pair_options import AUTO, COMBINED, EMBEDDED, MAX_GAMMA, NGRAM
+from specdemo.race import RequestRefused
 
 VOID, REFUSED = 1, 2
 QUICK = {"new_tokens": 12, "repeats": 2}
+QUICK_TASKS = {"new_tokens": 12, "repeats": 1, "per_kind": 1}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `bench`."""
-    defaults = Settings()
-    parser.add_argument(
+    rows, tasks = Settings(), TaskSettings()
+    instead = parser.add_mutually_exclusive_group()
+    instead.add_argument(
         "--steps", action="store_true", help="what a plain step, a verification and a draft step cost, instead"
     )
-    rows = f"a part of {','.join(ROWS)}, or with --steps of {','.join(STEP_ROWS)} (all)"
-    parser.add_argument("--only", default="", metavar="ROWS", help=rows)
-    parser.add_argument("--repeats", type=int, help=f"interleaved repeats ({defaults.repeats})")
-    parser.add_argument("--new-tokens", type=int, help=f"tokens each side writes ({defaults.new_tokens})")
-    parser.add_argument("--gamma", type=int, default=defaults.gamma, help="draft length (%(default)s)")
-    parser.add_argument("--target", default=defaults.target, metavar="PATH", help="a folder or hub id (%(default)s)")
-    parser.add_argument("--precision", default=defaults.precision, help="of both sides (%(default)s)")
+    instead.add_argument(
+        "--tasks", action="store_true", help="what each drafter is worth on six kinds of prompts, instead"
+    )
+    named = f"a part of {','.join(ROWS)}, or with --steps of {','.join(STEP_ROWS)} (all)"
+    parser.add_argument("--only", default="", metavar="ROWS", help=named)
+    parser.add_argument("--repeats", type=int, help=f"interleaved repeats ({rows.repeats}, of tasks {tasks.repeats})")
+    parser.add_argument(
+        "--new-tokens",
+        type=int,
+        help=f"tokens each side writes ({rows.new_tokens}, of tasks at most {tasks.new_tokens})",
+    )
+    parser.add_argument(
+        "--gamma", default=str(rows.gamma), help="draft length; with --tasks also several, as in 3,5,7 (%(default)s)"
+    )
+    parser.add_argument("--target", default=rows.target, metavar="PATH", help="a folder or hub id (%(default)s)")
+    parser.add_argument("--precision", help=f"of both sides ({rows.precision}, of tasks {tasks.precision})")
     parser.add_argument("--device", help="as torch names it (cuda where there is one, else cpu)")
     parser.add_argument(
         "--draft-layers",
         type=int,
-        default=defaults.draft_layers,
+        default=rows.draft_layers,
         help="the target's own, in row c's draft (%(default)s)",
     )
-    parser.add_argument("--prompts", type=Path, default=defaults.prompts, metavar="FILE", help="other prompts as JSON")
+    parser.add_argument("--prompts", type=Path, metavar="FILE", help="other prompts as JSON")
     parser.add_argument("--json", type=Path, metavar="FILE", help="keep the result, every repeat of it")
     parser.add_argument("--strict", action="store_true", help="refuse to start beside a busy process")
     parser.add_argument("--quick", action="store_true", help="a tiny budget: does it run, not how fast")
+    _add_task_arguments(parser.add_argument_group("with --tasks"))
+
+
+def _add_task_arguments(parser: argparse._ArgumentGroup) -> None:
+    usual = f"{NGRAM}, and where this copy holds the target's head {EMBEDDED} and {COMBINED}{EMBEDDED}"
+    parser.add_argument(
+        "--drafter", action="append", metavar="NAME", help=f"as `run` names it; may be repeated ({usual})"
+    )
+    parser.add_argument(
+        "--kinds", default="", metavar="KINDS", help="a part of the kinds of prompts, as in chat,code (all)"
+    )
+    parser.add_argument("--samplings", default="", metavar="NAMES", help=f"a part of {','.join(SAMPLINGS)} (all)")
+    parser.add_argument("--per-kind", type=int, metavar="N", help="prompts of each kind (all)")
+    names = ",".join(map(_dashed, DraftLength))
+    parser.add_argument(
+        "--draft-length",
+        default=_dashed(DraftLength.FIXED),
+        metavar="NAMES",
+        help=f"policies, of {names} (%(default)s)",
+    )
 
 
 def main(args: argparse.Namespace) -> int:
     """Measure and show; 0 when every result is sound, 1 when one is void, 2 when nothing could be measured."""
     try:
-        known = STEP_ROWS if args.steps else ROWS
-        settings, rows = _settings(args), _rows(args.only, known)
-        busy = [str(process) for process in busy_processes(THRESHOLD, seconds=2.0)]
-        for name in busy:
-            print(f"Busy: {name}. Figures taken beside it are marked noisy.", file=sys.stderr)
-        if busy and args.strict:
-            raise Refused("Not started: stop what is busy, or leave out --strict.")
-        with tempfile.TemporaryDirectory(prefix="specdemo-bench-") as scratch:
-            contest = Contest(settings, Path(scratch), Watch(), _tell)
-            results = []
-            for row in rows:
-                _tell(f"row {row}")
-                results += known[row](contest)
-    except (Refused, ModelUnavailable, PairRefused, PageFailed) as error:
+        if args.json and not args.json.resolve().parent.is_dir():
+            raise Refused(f"There is no folder {args.json.resolve().parent} to write {args.json.name} into.")
+        shown, kept, sound = (_tasks if args.tasks else _rows)(args)
+    except (Refused, RequestRefused, ModelUnavailable, PairRefused, PageFailed) as error:
         print(error, file=sys.stderr)
         return REFUSED
-    facts, machine = contest.ngram.facts, environment(str(contest.ngram.target.device))
-    print(report.table(results, settings, facts, machine))
+    print(shown)
     if args.json:
-        report.save(args.json, report.to_json(results, settings, facts, machine))
-    return VOID if any(result.faults for result in results) else 0
+        report.save(args.json, kept)
+    return 0 if sound else VOID
+
+
+AnySettings = TypeVar("AnySettings", Settings, TaskSettings)
+Measured = tuple[str, dict[str, object], bool]
+"""What is shown, what is kept, and whether all of it is sound."""
+
+
+def _rows(args: argparse.Namespace) -> Measured:
+    known = STEP_ROWS if args.steps else ROWS
+    settings, rows = _settings(args), _part(args.only, known, "row")
+    _look_around(args.strict)
+    with tempfile.TemporaryDirectory(prefix="specdemo-bench-") as scratch:
+        contest = Contest(settings, Path(scratch), Watch(), _tell)
+        results = []
+        for row in rows:
+            _tell(f"row {row}")
+            results += known[row](contest)
+    facts, machine = contest.ngram.facts, environment(str(contest.ngram.target.device))
+    about = (results, settings, facts, machine)
+    return report.table(*about), report.to_json(*about), not any(result.faults for result in results)
+
+
+def _tasks(args: argparse.Namespace) -> Measured:
+    settings = _task_settings(args)
+    _look_around(args.strict)
+    if len(settings.drafters) == 1 and not args.drafter and settings.target == EMBEDDED:
+        _tell(f"this copy holds no head for the embedded target, so only {NGRAM} is measured")
+    contest = TaskContest.load(settings, Watch(), _tell)
+    cells = contest.measure()
+    facts = {name: pair.facts for name, pair in contest.pairs.items()}
+    machine = environment(facts[settings.drafters[0]]["device"])
+    about = (cells, settings, facts, machine)
+    return task_report.table(*about), task_report.to_json(*about), not any(cell.faults for cell in cells)
+
+
+def _look_around(strict: bool) -> None:
+    """Name who is busy; refuse beside them where that was asked for."""
+    busy = [str(process) for process in busy_processes(THRESHOLD, seconds=2.0)]
+    for name in busy:
+        print(f"Busy: {name}. Figures taken beside it are marked noisy.", file=sys.stderr)
+    if busy and strict:
+        raise Refused("Not started: stop what is busy, or leave out --strict.")
 
 
 class Refused(ValueError):
@@ -79,32 +147,87 @@ class Refused(ValueError):
 
 
 def _settings(args: argparse.Namespace) -> Settings:
+    gamma, *more = _gammas(args.gamma)
+    if more:
+        raise Refused("Several draft lengths can be compared with --tasks only.")
     settings = Settings(
         target=args.target,
-        precision=args.precision,
+        precision=args.precision or Settings().precision,
         device=args.device,
-        gamma=args.gamma,
+        gamma=gamma,
         draft_layers=args.draft_layers,
         quick=args.quick,
-        prompts=args.prompts,
+        prompts=args.prompts or PROMPTS,
     )
-    if args.quick:
-        settings = replace(settings, **QUICK)
-    given = {name: getattr(args, name) for name in QUICK if getattr(args, name) is not None}
-    settings = replace(settings, **given)
-    if settings.repeats < 1 or settings.new_tokens < 2 or not 1 <= settings.gamma <= 16:
-        raise Refused("The benchmark needs at least 1 repeat, 2 new tokens, and a draft length of 1 to 16.")
-    if args.json and not args.json.resolve().parent.is_dir():
-        raise Refused(f"There is no folder {args.json.resolve().parent} to write {args.json.name} into.")
+    return _budget(args, settings, QUICK)
+
+
+def _task_settings(args: argparse.Namespace) -> TaskSettings:
+    prompts = args.prompts or TASKS
+    policies = {_dashed(policy): policy for policy in DraftLength}
+    settings = TaskSettings(
+        target=args.target,
+        precision=args.precision or AUTO,
+        device=args.device,
+        drafters=tuple(dict.fromkeys(args.drafter or usual_drafters(args.target))),
+        kinds=tuple(_part(args.kinds, _kinds(prompts), "kind")),
+        samplings=tuple(_part(args.samplings, SAMPLINGS, "sampling")),
+        gammas=tuple(_gammas(args.gamma)),
+        draft_lengths=tuple(policies[name] for name in _part(args.draft_length, policies, "policy")),
+        per_kind=args.per_kind,
+        quick=args.quick,
+        prompts=prompts,
+    )
+    settings = _budget(args, settings, QUICK_TASKS)
+    if settings.per_kind is not None and settings.per_kind < 1:
+        raise Refused("The benchmark needs at least 1 prompt of a kind.")
     return settings
 
 
-def _rows(only: str, known: Mapping[str, object]) -> list[str]:
-    rows = [row.strip() for row in only.split(",") if row.strip()] or list(known)
-    unknown = [row for row in rows if row not in known]
+def _budget(args: argparse.Namespace, settings: AnySettings, quick: Mapping[str, int]) -> AnySettings:
+    """The settings with what was asked for, or else what --quick makes of it."""
+    if args.quick:
+        settings = replace(settings, **quick)
+    given = {name: getattr(args, name) for name in quick if getattr(args, name) is not None}
+    settings = replace(settings, **given)
+    if settings.repeats < 1 or settings.new_tokens < 2:
+        raise Refused("The benchmark needs at least 1 repeat and 2 new tokens.")
+    return settings
+
+
+def _kinds(prompts: Path) -> list[str]:
+    """The kinds of prompts in a file."""
+    try:
+        entries = json.loads(prompts.read_text("utf-8"))
+        if all(entry["text"] for kind in entries.values() for entry in kind) and all(entries.values()):
+            return list(entries)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        pass
+    raise Refused(f'{prompts} holds no prompts. It should be JSON: {{"kind": [{{"text": "..."}}]}}.')
+
+
+def _gammas(text: str) -> list[int]:
+    """Draft lengths between commas."""
+    try:
+        gammas = [int(part) for part in text.split(",")]
+    except ValueError:
+        gammas = []
+    if not gammas or not all(1 <= gamma <= MAX_GAMMA for gamma in gammas):
+        raise Refused(f"A draft length is a whole number from 1 to {MAX_GAMMA}, not {text!r}.")
+    return list(dict.fromkeys(gammas))
+
+
+def _part(asked: str, known: Collection[str], what: str) -> list[str]:
+    """The names between commas, or all that are known."""
+    names = [name.strip() for name in asked.split(",") if name.strip()] or list(known)
+    unknown = [name for name in names if name not in known]
     if unknown:
-        raise Refused(f"There is no row {unknown[0]!r}: choose from {', '.join(known)}.")
-    return rows
+        raise Refused(f"There is no {what} {unknown[0]!r}: choose from {', '.join(known)}.")
+    return list(dict.fromkeys(names))
+
+
+def _dashed(name: str) -> str:
+    return name.replace(" ", "-")
 
 
 def _tell(line: str) -> None:

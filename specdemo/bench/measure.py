@@ -47,15 +47,21 @@ def interleave(
     repeats: int,
     watch: Watcher,
     tell: Callable[[str], None] = lambda line: None,
+    around: Side | None = None,
 ) -> list[Repeat]:
-    """Run all sides on a prompt before the next prompt; the side that goes first changes from repeat to repeat."""
+    """Run all sides on a prompt before the next prompt; the side that goes first changes from repeat to repeat.
+
+    around: a side that runs twice on each prompt, before all others and after them, so that drift during the others
+    meets it alike; both of its samples count.
+    """
     results = []
     for turn in range(repeats):
         first = turn % len(sides)
         samples: dict[str, list[Sample]] = defaultdict(list)
         watch.busy(THRESHOLD)  # what happened before this repeat is none of its business
         for prompt in prompts:
-            for side in (*sides[first:], *sides[:first]):
+            turns = (*sides[first:], *sides[:first])
+            for side in (around, *turns, around) if around else turns:
                 for name, sample in side.run(prompt).items():
                     samples[name].append(sample)
         busy = tuple(watch.busy(THRESHOLD))

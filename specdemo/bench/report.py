@@ -17,9 +17,7 @@ ENOUGH = 5  # repeats; a median of fewer is a look, not a measurement
 def table(results: Sequence[Result], settings: Settings, facts: dict[str, str], environment: dict[str, str]) -> str:
     """Everything a person should see, as markdown."""
     head = ("", "what", "median", "min to max", "goal", "")
-    lines = [_line(result) for result in results]
-    widths = [max(len(line[i]) for line in (head, *lines)) for i in range(len(head))]
-    rows = [_row(head, widths), _row(["-" * width for width in widths], widths), *(_row(r, widths) for r in lines)]
+    shown = markdown(head, [_line(result) for result in results])
     remarks = [remark for result in results for remark in _remarks(result)]
     about = [
         f"Greedy unless it says otherwise, γ {settings.gamma}, {settings.new_tokens} new tokens, medians of "
@@ -27,7 +25,14 @@ def table(results: Sequence[Result], settings: Settings, facts: dict[str, str], 
         + ("." if settings.repeats >= ENOUGH else f": fewer than {ENOUGH}, a look and not a measurement."),
         "; ".join(f"{name} {value}" for name, value in (facts | environment).items()) + ".",
     ]
-    return "\n".join([*rows, "", *remarks, "", *about])
+    return "\n".join([shown, "", *remarks, "", *about])
+
+
+def markdown(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    """A table whose columns also stand straight in a terminal."""
+    widths = [max(len(line[i]) for line in (head, *lines)) for i in range(len(head))]
+    rows = (_row(line, widths) for line in (head, ["-" * width for width in widths], *lines))
+    return "\n".join(rows)
 
 
 def to_json(
