@@ -29,6 +29,18 @@ ROOMS = {  # commands of other rooms: add_arguments(parser) and main(args) are i
 }
 RULES = ("shared-noise", "rejection", "block")
 MODES = ("raced", "one-after-another")
+DRAFT_LENGTHS = (
+    "fixed",
+    "additive",
+    "two-levels",
+    "heuristic",
+    "confidence",
+    "entropy",
+    "cost-optimal",
+    "intervals",
+    "fallback",
+    "acceptance-fallback",
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -64,6 +76,13 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     sampling.add_argument("--seed", type=int, default=0, help="(0)")
     race = parser.add_argument_group("the race")
     race.add_argument("--gamma", type=int, default=5, help="draft length, 0 to 16; 0 is plain decoding (%(default)s)")
+    race.add_argument(
+        "--draft-length",
+        choices=DRAFT_LENGTHS,
+        default=DRAFT_LENGTHS[0],
+        metavar="NAME",
+        help=f"how long each draft is, --gamma being the most: {', '.join(DRAFT_LENGTHS)} (%(default)s)",
+    )
     race.add_argument("--rule", choices=RULES, default=RULES[0], help="how a draft is judged (%(default)s)")
     race.add_argument("--mode", choices=MODES, default=MODES[0], help="how two lanes share a device (%(default)s)")
     race.add_argument("--max-new-tokens", type=int, default=128, help="(%(default)s)")
@@ -118,7 +137,7 @@ def _prompt_ids(prompt: str, pair: Pair) -> tuple[int, ...]:
 def _request(args: argparse.Namespace) -> Request:
     """What the options ask for, the prompt's ids still missing."""
     from specdemo.decoding.params import SamplingParams
-    from specdemo.decoding.steps import Rule
+    from specdemo.decoding.steps import DraftLength, Rule
     from specdemo.race import Mode, Request
 
     params = SamplingParams(
@@ -135,6 +154,7 @@ def _request(args: argparse.Namespace) -> Request:
         params=params,
         rule=Rule(args.rule.replace("-", " ")),
         gamma=args.gamma,
+        draft_length=DraftLength(args.draft_length.replace("-", " ")),
         max_new_tokens=args.max_new_tokens,
         stop_strings=tuple(args.stop),
         mode=Mode(args.mode.replace("-", " ")),
@@ -207,7 +227,8 @@ def _show(console: object, record: RaceRecord) -> None:
 
     lanes, comparison = record.lanes, record.comparison
     show(terminal.panes(console, lanes, record.request.stop_strings), terminal.legend(lanes[Lane.SPECULATIVE]), "")
-    sentences = [*terminal.sentences(comparison), *terminal.promised(record.known.pair)]
+    sentences = [*terminal.sentences(comparison), *terminal.fallback(lanes[Lane.SPECULATIVE])]
+    sentences += terminal.promised(record.known.pair)
     show(terminal.summary(lanes, comparison), "", *sentences)
 
 

@@ -215,6 +215,12 @@ def sameness(comparison: Comparison) -> str:
     return "There is nothing to compare yet."
 
 
+def fallback(recording: Recording) -> list[str]:
+    """That the draft-length policy gave drafting up, and where."""
+    at = recording.metrics.fell_back_at
+    return [] if at is None else [f"Plain decoding from token {at + 1} on: the draft-length policy gave drafting up."]
+
+
 def promised(facts: dict[str, str]) -> list[str]:
     """What was promised of the two texts and what that was measured on; what the precision and equal shapes cost."""
     named = {"promise": "Promised", "precision choice": "Precision", "equal shapes": "Equal shapes"}

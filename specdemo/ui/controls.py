@@ -13,7 +13,7 @@ from typing import Any
 import gradio as gr
 
 from specdemo.decoding.params import SamplingParams
-from specdemo.decoding.steps import Rule
+from specdemo.decoding.steps import DraftLength, Rule
 from specdemo.race import MAX_STOP_STRINGS, Mode, Request
 from specdemo.ui.engine import AS_TARGET
 from specdemo.ui.text import DEFAULT, say
@@ -48,9 +48,11 @@ NUMBERS = {
     "seed": Range(0, 2**31 - 1, 1, 0),
 }
 MOST_CHARACTERS = {"draft_model": 300, "draft_temperature": 30, "stop_strings": 1000}  # of what is typed
+MOST_BUTTONS = 6  # of one choice; what has more opens as a list
 DRAFT_TEMPERATURE = Range(0, 2, 0.05, 0)
 CHOICES = {
     "mode": tuple(Mode),
+    "draft_length": tuple(DraftLength),
     "rule": tuple(Rule),
     "drafter": (NGRAM, MODEL),
     "draft_precision": PRECISIONS,
@@ -84,6 +86,7 @@ class Controls:
         with self._group("length", open=True):
             self._dial("max_new_tokens")
             self._dial("gamma")
+            self._choice("draft_length")
             self._choice("mode")
             self._typed("stop_strings", lines=2, max_lines=4)
         with self._group("drafter", open=True):
@@ -160,7 +163,8 @@ class Controls:
         self._made[name] = gr.Textbox(value, elem_id=f"sd-set-{name}", **words, **props)
 
     def _choice(self, name: str, value: str | None = None, *, visible: bool = True) -> None:
-        self._made[name] = gr.Radio(
+        kind = gr.Radio if len(CHOICES[name]) <= MOST_BUTTONS else gr.Dropdown
+        self._made[name] = kind(
             choices=_choices(name, DEFAULT),
             value=value or CHOICES[name][0],
             label=say(DEFAULT, name),
@@ -201,6 +205,7 @@ def request(values: dict[str, Any]) -> Request:
         max_new_tokens=numbers["max_new_tokens"],
         stop_strings=_stop_strings(values["stop_strings"]),
         mode=Mode(values["mode"]),
+        draft_length=DraftLength(values["draft_length"]),
     )
 
 
@@ -209,7 +214,9 @@ def summary(values: dict[str, Any]) -> list[tuple[str, dict[str, str]]]:
     temperature = values["temperature"]
     sampling = ("summary.sampled", {"temperature": f"{temperature:g}"}) if temperature else ("summary.greedy", {})
     rest = {"gamma": str(values["gamma"]), "max_new_tokens": str(values["max_new_tokens"])}
-    return [sampling, ("summary.rest", rest), (f"mode.{values['mode']}", {})]
+    length = values["draft_length"]
+    policy = [] if length == DraftLength.FIXED else [(f"draft_length.{length}", {})]
+    return [sampling, ("summary.rest", rest), *policy, (f"mode.{values['mode']}", {})]
 
 
 def _stop_strings(typed: Any) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from specdemo.decoding.steps import Origin
+from specdemo.decoding.steps import Origin, Why
 from specdemo.metrics import Comparison, LaneMetrics, Sameness, Speed
 from specdemo.race import Mode, Request
 from specdemo.ui import figures
@@ -100,6 +100,8 @@ def more(
     said: list[Sentence] = []
     if stopped:
         said.append(("verdict.stopped", {"baseline": str(baseline.tokens), "speculative": str(speculative.tokens)}))
+    if speculative.fell_back_at is not None:
+        said.append(("verdict.fellback", {"at": str(speculative.fell_back_at + 1)}))
     if not over:
         return said
     n = str(comparison.first_difference or 0)
@@ -111,9 +113,10 @@ def more(
         said.append(("verdict.sampled", {}))
     passes = speculative.target_passes
     if comparison.speed is not Speed.NO_SPECULATION and passes:
-        idle = 1 - speculative.steps_that_drafted / passes
-        if idle >= MANY_IDLE_STEPS:
-            said.append(("verdict.idle", {"share": figures.share(idle)}))
+        for why, key in ((Why.NO_MATCH, "verdict.idle"), (Why.DOES_NOT_PAY, "verdict.unpaid")):
+            share = speculative.steps_without_draft[why] / passes
+            if share >= MANY_IDLE_STEPS:
+                said.append((key, {"share": figures.share(share)}))
     return said
 
 
