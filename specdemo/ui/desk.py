@@ -48,6 +48,7 @@ class Desk:
         self._status = Status()
         self._pair: tuple[Any, Any] | None = None  # spec, pair
         self._loader: threading.Thread | None = None
+        self._visitor: str | None = None  # whose words the caches hold
 
     @property
     def status(self) -> Status:
@@ -82,6 +83,14 @@ class Desk:
     def give_back(self) -> None:
         """The device is free again."""
         self._device.release()
+
+    def stayed(self, visitor: str) -> bool:
+        """Whether the last run was this visitor's, too; the device must have been taken.
+
+        Only then may what the caches hold be built upon: any other run begins by emptying them.
+        """
+        before, self._visitor = self._visitor, visitor
+        return before == visitor != ""
 
     def pair(self, spec: Any, progress: Progress) -> Any:
         """The pair of this spec, loaded if it is not the last one; the device must have been taken.

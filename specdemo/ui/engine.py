@@ -13,6 +13,7 @@ from specdemo.decoding.steps import Parting
 from specdemo.models.progress import Progress
 from specdemo.race import LaneStep, Request
 from specdemo.recording import Known, Speller
+from specdemo.ui.conversation import Conversation
 
 AS_TARGET = "same"  # a draft precision
 
@@ -35,7 +36,7 @@ class Engine:
     facts: Callable[[Any], list[Fact]]
     known: Callable[[Any], Known]
     context: Callable[[Any], int]
-    encode: Callable[[Any, str], Sequence[int]]
+    encode: Callable[[Any, str, Conversation], Sequence[int]]
     check: Callable[[Any, Request], None]
     race: Callable[[Any, Request], Iterator[LaneStep]]
     part: Callable[[Any, Request, Sequence[int], Sequence[int]], Parting | None]

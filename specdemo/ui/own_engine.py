@@ -13,6 +13,7 @@ from specdemo.models.progress import Progress
 from specdemo.models.text import Detokenizer, encode_chat, spelling
 from specdemo.race import check, race
 from specdemo.recording import Known
+from specdemo.ui.conversation import Conversation
 from specdemo.ui.engine import AS_TARGET, Engine, Fact
 
 
@@ -60,10 +61,10 @@ def _facts(pair: Pair) -> list[Fact]:
     return [facts["target"], drafter, precision, device, promise, *shapes]
 
 
-def _encode(pair: Pair, prompt: str) -> Sequence[int]:
+def _encode(pair: Pair, prompt: str, before: Conversation) -> Sequence[int]:
     if not pair.tokenizer.encode(prompt, add_special_tokens=False, split_special_tokens=True):
         return ()  # the chat template alone would make tokens of nothing
-    return encode_chat(pair.tokenizer, [{"role": "user", "content": prompt}])
+    return encode_chat(pair.tokenizer, [*before.messages, {"role": "user", "content": prompt}])
 
 
 def _known(pair: Pair) -> Known:

@@ -11,19 +11,21 @@ from typing import Any
 
 import gradio as gr
 
+from specdemo.models.pair_options import AUTO, NGRAM
+from specdemo.examples import load_examples
 from specdemo.race import Lane, Request
 from specdemo.recording import RaceRecord
 from specdemo.trace_files import TraceFileRefused
 from specdemo.ui import conversation, glass, scoreboard
-from specdemo.ui.controls import MODEL, NGRAM, Controls, SettingRefused, request, summary
+from specdemo.ui.controls import MODEL, Controls, SettingRefused, request, summary
 from specdemo.ui.conversation import Conversation
 from specdemo.ui.desk import Desk, Loaded
 from specdemo.ui.engine import AS_TARGET
-from specdemo.ui.examples import chips, load_examples
+from specdemo.ui.examples import chips
 from specdemo.ui.links import read_link, write_link
 from specdemo.ui.panes import pane
 from specdemo.ui.parts import Part, encode, head
-from specdemo.ui.replay import SPEEDS, Player, read, recorded_runs
+from specdemo.ui.replay import SPEEDS, ClosedDesk, Player, read, recorded_runs
 from specdemo.ui.report import FILES, row
 from specdemo.ui.runs import RUNS_KEPT, Run, Runs
 from specdemo.ui.show import Show
@@ -54,9 +56,12 @@ def launch_options() -> dict[str, Any]:
 
 
 def build_page(
-    desk: Desk, drafter: str = NGRAM, precision: str = AS_TARGET, target_precision: str = "auto"
+    desk: Desk | ClosedDesk, drafter: str = NGRAM, precision: str = AS_TARGET, target_precision: str = AUTO
 ) -> gr.Blocks:
-    """The whole page over a desk (its `open` loads the pair). drafter and precisions: what Settings begin with."""
+    """The whole page over a desk (its `open` loads the pair), or one that only replays what was recorded.
+
+    drafter and precisions: what Settings begin with.
+    """
     return Page(desk, drafter, precision, target_precision).blocks
 
 
@@ -64,11 +69,13 @@ class Page:
     """The page's components and what happens on them."""
 
     def __init__(
-        self, desk: Desk, drafter: str = NGRAM, precision: str = AS_TARGET, target_precision: str = "auto"
+        self, desk: Desk | ClosedDesk, drafter: str = NGRAM, precision: str = AS_TARGET, target_precision: str = AUTO
     ) -> None:
         self.desk = desk
-        self.examples = load_examples()
         self.runs = Runs(recorded_runs())
+        self.examples = load_examples()
+        if desk.engine is None:
+            self.examples = [one for one in self.examples if self._recorded(one["prompt"])] or self.examples
         self._workers: dict[str, Worker | Player] = {}  # by session: what Stop of that page stops
         with gr.Blocks(title=say(DEFAULT, "title"), fill_width=True, analytics_enabled=False) as self.blocks:
             self._lay_out(drafter, precision, target_precision)
@@ -164,6 +171,10 @@ class Page:
             yield (gr.skip(),) * 5
             return
         before = conversation.read_line(said)
+        if self.desk.engine is None:
+            for values in self._again(visitor, self._recorded(prompt or ""), SPEEDS[0], "refused.replay"):
+                yield (*values, before.line())
+            return
         order = self._order(prompt or "", self.controls.read(values), before, visitor.session_hash)
         show = Show(Run(RaceRecord(prompt, order.request if isinstance(order, Order) else Request(prompt_ids=()))))
         if isinstance(order, Refused):
@@ -180,16 +191,23 @@ class Page:
         if visitor.session_hash in self._workers:
             yield (gr.skip(),) * 4
             return
-        found = self._find(visitor, event)
-        if found is None:
+        yield from self._again(visitor, self._find(visitor, event), _speed(event), "replay.gone")
+
+    def _again(self, visitor: gr.Request, run: Run | None, speed: float, otherwise: str) -> Iterator[tuple[Any, ...]]:
+        """A replay of this run; where there is none, the sentence that says so."""
+        if run is None:
             show = Show(Run(RaceRecord("", Request(prompt_ids=()))))
-            show.take([Refused("replay.gone")])
+            show.take([Refused(otherwise)])
             yield (*show.values, self.desk.status.line())
             return
-        record = found.record
-        show = Show(Run(RaceRecord(record.prompt, record.request, record.known), listed=False), replay_of=found.number)
+        record = run.record
+        show = Show(Run(RaceRecord(record.prompt, record.request, record.known), listed=False), replay_of=run.number)
         yield (*show.values, self.desk.status.line())
-        yield from self._stream(visitor.session_hash, Player(record, _speed(event)).start(), show)
+        yield from self._stream(visitor.session_hash, Player(record, speed).start(), show)
+
+    def _recorded(self, prompt: str) -> Run | None:
+        """The run that came with the program for this prompt."""
+        return next((run for run in self.runs.recorded if run.record.prompt == prompt.strip()), None)
 
     def pace(self, visitor: gr.Request, event: gr.EventData) -> None:
         """The replay that is going goes on at another speed."""
@@ -260,7 +278,7 @@ class Page:
             drafter = (values["draft_model"] or "").strip()
             if not drafter:
                 return Refused("refused.drafter")
-        precision = values["draft_precision"] if drafter != NGRAM else AS_TARGET
+        precision = values["draft_precision"] if values["drafter"] == MODEL else AS_TARGET
         spec = self.desk.engine.choose(self.desk.spec, drafter, precision, values["target_precision"])
         return Order(prompt, spec, asked, before, visitor)
 

@@ -138,7 +138,7 @@ def test_only_what_both_lanes_and_the_drafter_hold_is_reused() -> None:
     pair = ToyPair(make_runner(LLAMA), make_runner(LLAMA), small_model(LLAMA))
     request = Request(prompt_ids=PROMPT, gamma=4, max_new_tokens=24, reuse=True)
     said = answer(pair, request)
-    other = PROMPT[:6] + (60,) + said.ids(Lane.BASELINE)  # a prompt that parts from the last one early
+    other = (*PROMPT[:6], 60, *said.ids(Lane.BASELINE))  # a prompt that parts from the last one early
     assert answer(pair, replace(request, prompt_ids=other)).steps[Lane.BASELINE][0].reused == 5
     pair.target.begin(10)  # somebody else used one lane's cache
     assert answer(pair, replace(request, prompt_ids=other)).steps[Lane.SPECULATIVE][0].reused == 0

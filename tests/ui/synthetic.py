@@ -13,11 +13,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from specdemo.decoding.steps import Drafted, Origin, Parting, Step, Stop, Token, Verdict, Why
+from specdemo.decoding.steps import Drafted, Origin, Parting, Rule, Step, Stop, Token, Verdict, Why
 from specdemo.models.errors import ModelUnavailable
 from specdemo.models.progress import Progress
 from specdemo.race import Lane, LaneStep, Mode, Request, check
 from specdemo.recording import Known
+from specdemo.ui.conversation import Conversation
 from specdemo.ui.engine import Engine
 
 PLAIN = 0.0287  # seconds of a plain step
@@ -84,6 +85,8 @@ class Synthetic:
     closed: threading.Event = field(default_factory=threading.Event)
     steps: list[LaneStep] = field(default_factory=list)  # everything yielded by the last race
     words: list[str] = field(default_factory=list)
+    cached: list[int] = field(default_factory=list)  # what a cache would hold after the last race
+    reused: int = 0
 
     def __post_init__(self) -> None:
         self.loading.set()
@@ -104,13 +107,21 @@ class Synthetic:
                 self.bits, self.padding, {"target": "Scripted model", "drafter": pair[0]}, MACHINE
             ),
             context=lambda pair: self.context,
-            encode=lambda pair, prompt: [self.id_of(p) for p in pieces(prompt) if p.isprintable() or p.isspace()],
+            encode=self._encode,
             check=lambda pair, request: check(_Pair(self.context), request),
             race=lambda pair, request: self.race(request),
             part=self._part,
             speller=lambda pair: _Speller(self.words),
             spelling=lambda pair, token_id: self.words[token_id],
         )
+
+    def _encode(self, pair: Any, prompt: str, before: Conversation) -> list[int]:
+        """The turns before it, as they were encoded and written, and the prompt."""
+        said = [self.id_of(piece) for piece in pieces(prompt) if piece.isprintable() or piece.isspace()]
+        if not said or not before.turns:
+            return said
+        texts = [text for turn in before.turns for text in (turn.asked, turn.answered)]
+        return [self.id_of(piece) for text in texts for piece in pieces(text)] + said
 
     def _load(self, spec: tuple[str, str], progress: Progress, before: Any) -> tuple[str, str]:
         progress(None, "Finding the scripted model.")
@@ -132,6 +143,10 @@ class Synthetic:
     def race(self, request: Request) -> Iterator[LaneStep]:
         """Both lanes, always the one whose clock is behind."""
         self.closed.clear()
+        pairs = list(zip(self.cached, request.prompt_ids, strict=False))
+        common = next((i for i, (held, asked) in enumerate(pairs) if held != asked), len(pairs))
+        self.reused = max(0, common - 1) if request.reuse else 0
+        self.cached = [*request.prompt_ids, *self._ids(self.text)[: request.max_new_tokens]]
         self.steps = []
         self.asked = request
         running = {Lane.BASELINE: self._baseline(request), Lane.SPECULATIVE: self._speculative(request)}
@@ -163,6 +178,7 @@ class Synthetic:
             yield Step(
                 tokens=(Token(token_id, Origin.TARGET, 1.0, None, 0.83),),
                 why=Why.PLAIN if i else Why.PREFILL,
+                reused=0 if i else self.reused,
                 draft_seconds=0.0,
                 verify_seconds=PLAIN if i else 0.064,
                 other_seconds=0.0,
@@ -175,6 +191,7 @@ class Synthetic:
         yield Step(
             tokens=(Token(ids[0], Origin.TARGET, 1.0, None, 0.83),),
             why=Why.PREFILL,
+            reused=self.reused,
             draft_seconds=0.004,
             verify_seconds=0.066,
             other_seconds=0.001,
@@ -198,7 +215,7 @@ class Synthetic:
         own = Origin.TARGET if not gamma else Origin.BONUS if agreed == gamma else Origin.CORRECTED
         tokens = [Token(ids[at + i], Origin.ACCEPTED, 1.0, 0.81, 0.93) for i in range(agreed)]
         tokens.append(Token(ids[at + agreed], own, 1.0, None, 0.74))
-        return Step(
+        step = Step(
             tokens=tuple(tokens),
             drafted=tuple(drafted),
             gamma=request.gamma,
@@ -207,6 +224,26 @@ class Synthetic:
             verify_seconds=VERIFY,
             other_seconds=OTHER,
             stop=self._stop(tokens[-1].id, at + len(tokens), request),
+        )
+        return self._drawn(step, request, draws) if request.params.temperature else step
+
+    def _drawn(self, step: Step, request: Request, draws: random.Random) -> Step:
+        """The same step as sampling would have made it: with draws and chances that give these verdicts."""
+        chances = {Verdict.ACCEPTED: (0.5, 0.4), Verdict.REFUSED: (0.52, 0.21), Verdict.UNREACHED: (0.61, 0.3)}
+        drafted, own, shared = [], step.tokens[-1].id, request.rule is Rule.SHARED_NOISE
+        for one in step.drafted:
+            q, p = chances[one.verdict]
+            stood, chance, u = one.verdict is Verdict.ACCEPTED, p / q, draws.random()
+            draw = (one.id if stood else own) if shared else chance * u if stood else chance + (1 - chance) * u
+            drafted.append(replace(one, q=q, p=p, draw=draw, chance=None if shared else chance))
+        tokens = [replace(token, p=0.4, q=token.q and 0.5) for token in step.tokens]
+        tops = [(own, 0.82), *zip(map(self.id_of, WRONG), (0.09, 0.05, 0.02), strict=False)]
+        return replace(
+            step,
+            tokens=tuple(tokens),
+            drafted=tuple(drafted),
+            residual_top=() if shared or not drafted else tuple(tops),
+            residual_mass=0.45 if not shared and step.judged > step.accepted else None,
         )
 
     def _stop(self, token_id: int, emitted: int, request: Request) -> Stop | None:

@@ -53,15 +53,15 @@ def test_templates_are_constant_and_hold_nothing_to_fill_in(page: Page) -> None:
 
 
 def test_the_first_value_comes_before_any_work(page: Page, script: Synthetic) -> None:
-    stream = page.race(VISITOR, "Tell me", *values(page))
-    assert len(next(stream)) == 4
+    stream = page.race(VISITOR, "Tell me", "", *values(page))
+    assert len(next(stream)) == 5
     assert script.steps == [] and page._workers == {}
     stream.close()
 
 
 def test_closing_the_generator_stops_the_model(page: Page, script: Synthetic) -> None:
     script.hold_at = 20
-    stream = page.race(VISITOR, "Tell me", *values(page))
+    stream = page.race(VISITOR, "Tell me", "", *values(page))
     next(stream)
     while not script.held.is_set():
         next(stream)
@@ -74,7 +74,7 @@ def test_closing_the_generator_stops_the_model(page: Page, script: Synthetic) ->
 def test_the_next_run_works_after_one_was_closed(page: Page, script: Synthetic) -> None:
     test_closing_the_generator_stops_the_model(page, script)
     script.hold_at = None
-    *_, last, closing = page.race(VISITOR, "Tell me", *values(page))
+    *_, last, closing = page.race(VISITOR, "Tell me", "", *values(page))
     assert '"state":"done"' in last[2] and last[0].count("\n") > 20
     assert closing[2:] == last[2:] and not isinstance(closing[0], str), "the panes are not sent twice"
 

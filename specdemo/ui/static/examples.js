@@ -17,6 +17,12 @@ sd.parts.examples = (element, { props, watch, trigger }) => {
   }
 
   element.querySelector(".sd-set").addEventListener("click", () => sd.settings.toggle());
+  const chat = element.querySelector(".sd-chatsw");
+  chat.addEventListener("click", () => {
+    const on = chat.getAttribute("aria-checked") !== "true";
+    chat.setAttribute("aria-checked", on);
+    sd.emit("chat", on);
+  });
   document.addEventListener("input", (event) => {
     if (chosen < 0 || !event.target.closest?.(".sd-box")) return;
     chosen = -1;

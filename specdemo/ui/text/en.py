@@ -321,9 +321,12 @@ STRINGS = {
     "drafter.info": "Lookup copies from the text so far and costs almost nothing; a small model guesses anything, "
     "and costs its own passes. The text stays the target's.",
     "drafter.ngram": "n-gram lookup",
-    "drafter.model": "a causal LM",
+    "drafter.embedded": "trained head",
+    "drafter.ngram+embedded": "lookup, else head",
+    "drafter.model": "another model or head",
     "draft_model": "Draft model",
-    "draft_model.info": "A folder or a hub id. It must share the target's tokenizer.",
+    "draft_model.info": "A folder or hub id: a causal LM with the target's tokenizer, or an EAGLE-3 head made for it. "
+    "With ngram+ before it, lookup drafts where the context has a good match.",
     "target_precision": "Target precision",
     "target_precision.info": "Automatic takes the fastest plain step here; another precision may write another text.",
     "target_precision.auto": "automatic",
@@ -335,6 +338,9 @@ STRINGS = {
     "draft_precision": "Draft precision",
     "draft_precision.info": "Fewer bits save memory and may cost acceptance; the text stays the target's.",
     "draft_precision.same": "as target",
+    "draft_precision.fp32": "fp32",
+    "draft_precision.bf16": "bf16",
+    "draft_precision.fp16": "fp16",
     "draft_precision.int8": "int8",
     "draft_precision.int4": "int4",
     # summary of the settings, beside the link that opens them
