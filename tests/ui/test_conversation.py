@@ -103,7 +103,7 @@ def test_caches_are_built_upon_only_by_the_visitor_who_filled_them_and_only_in_a
 def test_a_chat_that_fills_the_context_is_refused_by_its_own_sentence() -> None:
     desk = Desk(Synthetic(context=40).engine(), SPEC)
     _, last = last_of(Worker(desk, order("ann", Conversation(True, (Turn("a", "word " * 60),)))))
-    assert last == Refused("refused.chat", {"n": "63", "context": "40"})
+    assert last == Refused("refused.chat", {"n": "64", "context": "40"})
 
 
 def test_the_chat_goes_on_with_the_baselines_answer() -> None:
