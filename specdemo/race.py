@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from specdemo.decoding.params import SamplingParams
 from specdemo.decoding.steps import DraftLength, Rule, Step
+from specdemo.models.pair_options import MAX_GAMMA
 
 if TYPE_CHECKING:
     from specdemo.models.pair import Pair
@@ -63,7 +64,6 @@ class LaneStep:
     step: Step
 
 
-MAX_GAMMA = 16
 MAX_NEW_TOKENS = 8192
 MAX_STOP_STRINGS = 8
 

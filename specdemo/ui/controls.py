@@ -14,13 +14,22 @@ import gradio as gr
 
 from specdemo.decoding.params import SamplingParams
 from specdemo.decoding.steps import DraftLength, Rule
+from specdemo.models.pair_options import (
+    AUTO,
+    COMBINED,
+    DRAFT_PRECISIONS,
+    EMBEDDED,
+    MAX_GAMMA,
+    NGRAM,
+    TARGET_PRECISIONS,
+    head_is_shipped,
+)
 from specdemo.race import MAX_STOP_STRINGS, Mode, Request
 from specdemo.ui.engine import AS_TARGET
 from specdemo.ui.text import DEFAULT, say
 
-NGRAM, MODEL = "ngram", "model"
-PRECISIONS = (AS_TARGET, "int8", "int4")
-TARGET_PRECISIONS = ("auto", "fp32", "bf16", "fp16", "int8", "int4")
+MODEL = "model"  # a drafter that is typed
+SHIPPED = (EMBEDDED, f"{COMBINED}{EMBEDDED}") if head_is_shipped() else ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +48,7 @@ class Range:
 
 NUMBERS = {
     "max_new_tokens": Range(8, 1024, 8, 192),
-    "gamma": Range(0, 16, 1, 5),
+    "gamma": Range(0, MAX_GAMMA, 1, 5),
     "temperature": Range(0, 2, 0.05, 0),
     "top_p": Range(0.05, 1, 0.05, 1),
     "top_k": Range(0, 200, 1, 0),
@@ -54,8 +63,8 @@ CHOICES = {
     "mode": tuple(Mode),
     "draft_length": tuple(DraftLength),
     "rule": tuple(Rule),
-    "drafter": (NGRAM, MODEL),
-    "draft_precision": PRECISIONS,
+    "drafter": (NGRAM, *SHIPPED, MODEL),
+    "draft_precision": (AS_TARGET, *DRAFT_PRECISIONS),
     "target_precision": TARGET_PRECISIONS,
 }
 
@@ -80,8 +89,8 @@ class SettingRefused(ValueError):
 class Controls:
     """The settings, built inside whatever block is open. drafter and the precisions: what they begin with."""
 
-    def __init__(self, drafter: str = NGRAM, precision: str = AS_TARGET, target_precision: str = "auto") -> None:
-        modelled = drafter != NGRAM
+    def __init__(self, drafter: str = NGRAM, precision: str = AS_TARGET, target_precision: str = AUTO) -> None:
+        modelled = drafter not in CHOICES["drafter"]
         self._made: dict[str, gr.blocks.Block] = {}
         with self._group("length", open=True):
             self._dial("max_new_tokens")
@@ -90,7 +99,7 @@ class Controls:
             self._choice("mode")
             self._typed("stop_strings", lines=2, max_lines=4)
         with self._group("drafter", open=True):
-            self._choice("drafter", MODEL if modelled else NGRAM)
+            self._choice("drafter", MODEL if modelled else drafter)
             self._typed("draft_model", drafter if modelled else "", visible=modelled, max_lines=1)
             self._choice("draft_precision", precision, visible=modelled)
             self._choice("target_precision", target_precision)
