@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from specdemo.decoding.kv import KVCache, round_up
-from specdemo.decoding.linear import Linear
+from specdemo.decoding.linear import Halved, Linear
 from specdemo.decoding.runner import Output
 
 FEW = 32  # up to so many rows is decoding or verification; more is prefill, and another kernel is cheaper
@@ -58,7 +58,10 @@ class Layer:
 
 @dataclass(slots=True)
 class Weights:
-    """A whole decoder: embedding [vocab, width], its layers, the last norm and the head over the vocabulary."""
+    """A whole decoder: embedding [vocab, width], its layers, the last norm and the head over the vocabulary.
+
+    Norms and tables have the dtype of rows (`row_dtype`); the embedding may be narrower.
+    """
 
     embedding: Tensor
     layers: list[Layer]
@@ -77,8 +80,13 @@ class LeanRunner:
         self.device = weights.embedding.device
         self.kv = KVCache(len(weights.layers))
         self._windows = {layer.window for layer in weights.layers}
-        self._half = weights.embedding.dtype != torch.float32
+        self.dtype = weights.norm.dtype  # of everything but the weights of products
         self._cos = self._sin = torch.empty(0)
+
+    @property
+    def shapes(self) -> tuple[int, ...]:
+        """Numbers of rows whose forwards have the same bits where not all have; see EqualShapes. Empty: none needed."""
+        return Halved.SHAPES if isinstance(self.weights.head, Halved) else ()
 
     @property
     def length(self) -> int:
@@ -117,7 +125,7 @@ class LeanRunner:
         """Append ids [n]; logits [rows, vocab_size], hidden [n, len(aux_layers) * width] of the named layers."""
         weights, n = self.weights, len(ids)
         here = self._place(n)
-        x = F.embedding(ids, weights.embedding)  # [n, width]
+        x = F.embedding(ids, weights.embedding).to(self.dtype)  # [n, width]
         outputs = {}
         for index, layer in enumerate(weights.layers):
             x = layer.o.add(self._attend(index, layer, self._norm(x, layer.input_norm), here), x)
@@ -135,17 +143,20 @@ class LeanRunner:
     def _place(self, n: int) -> _Place:
         """What every layer needs to know about the next n positions, made once per forward."""
         start, span = self.length, max(round_up(self.length + n), LEAST_SPAN)
-        attend = attend_block if n > FEW else attend_rows if self._half else attend_merged
+        attend = attend_block if n > FEW else attend_merged if self.dtype == torch.float32 else attend_rows
         masks = {}
         for window in self._windows:
             first = start if attend is attend_merged and (window is None or start + n <= window) else 0
-            masks[window] = causal_mask(n, start, first, span, window, self.weights.embedding)
+            masks[window] = causal_mask(n, start, first, span, window, self.weights.norm)
             if attend is attend_merged:
                 masks[window] = masks[window].repeat_interleave(self.shape.heads // self.shape.kv_heads, dim=0)
         return _Place(span, self._cos[start : start + n], self._sin[start : start + n], attend, masks)
 
     def _norm(self, x: Tensor, weight: Tensor) -> Tensor:
-        return F.rms_norm(x, weight.shape, weight, self.shape.norm_eps)
+        if x.dtype != torch.float32:
+            return F.rms_norm(x, weight.shape, weight, self.shape.norm_eps)
+        # the same operations and bits, without what F.rms_norm does about other dtypes: half the time of a small row
+        return x.square().mean(-1, keepdim=True).add_(self.shape.norm_eps).rsqrt_().mul(x).mul_(weight)
 
     def _attend(self, index: int, layer: Layer, x: Tensor, here: _Place) -> Tensor:
         """Attention of the n new rows x over all held ones and themselves; writes their keys and values."""

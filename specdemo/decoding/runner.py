@@ -25,7 +25,8 @@ class Runner(Protocol):
     """A causal language model over one sequence, with a preallocated KV cache.
 
     vocab_size: width of the logits. max_length: tokens that the context may hold, at most. length: tokens held now.
-    notice: why this is not the fastest forward, in a sentence; "" where it is.
+    notice: why this is not the fastest forward, in a sentence; "" where it is. shapes: numbers of rows whose forwards
+    have the same bits, where others have not (see EqualShapes); empty where no such list is needed or known.
     """
 
     vocab_size: int
@@ -33,6 +34,7 @@ class Runner(Protocol):
     length: int
     device: torch.device
     notice: str
+    shapes: tuple[int, ...]
 
     def begin(self, capacity: int) -> None:
         """Empty the cache and make room for `capacity` tokens; allocates only when the room does not suffice."""

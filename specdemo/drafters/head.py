@@ -151,7 +151,7 @@ class HeadDrafter:
         """Append rows of ids [n] and features [n, d] to the cache; what the next rows take as their feature [n, d]."""
         config, w = self.config, self._weights
         first, *others = w.layers
-        embedding = self._norm(F.embedding(ids, w.embed), first.input_norm)
+        embedding = self._norm(F.embedding(ids, w.embed).to(w.norm.dtype), first.input_norm)
         normed = self._norm(feature, first.hidden_norm)
         residual = normed if config.norm_before_residual else feature
         x = self._layer(0, torch.cat([embedding, normed], dim=-1), residual)

@@ -1,6 +1,6 @@
 """In which precision does this machine decode a model fastest? Measured, not assumed: a few plain steps in each.
 
-Only precisions whose products the device has instructions for are candidates. What was measured is shown.
+Only precisions that the device multiplies without emulation are candidates. What was measured is shown.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import psutil
 import torch
 from transformers import AutoModelForCausalLM
 
-from specdemo.decoding.linear import packs
+from specdemo.decoding.linear import halves, packs
 from specdemo.decoding.runner import Runner
 from specdemo.models.loading import LoadedModel, Source, load_model
 from specdemo.models.pair_options import AUTO
@@ -64,11 +64,13 @@ def load_chosen(
 
 
 def candidates(device: torch.device) -> list[Precision]:
-    """Float precisions that the device multiplies natively, the likeliest winner last."""
+    """Float precisions that this device multiplies well, the likeliest winner last."""
     if device.type == "cuda":
         half = Precision.BF16 if torch.cuda.is_bf16_supported(including_emulation=False) else Precision.FP16
         return [Precision.FP32, half]
-    return [Precision.FP32, *([Precision.BF16] if packs(device, torch.bfloat16) else [])]
+    if packs(device, torch.bfloat16):
+        return [Precision.FP32, Precision.BF16]
+    return [Precision.FP32, *([Precision.FP16] if halves(device, torch.float16) else [])]
 
 
 def plain_step(runner: Runner) -> float:

@@ -61,6 +61,8 @@ class GeneralRunner:
     Outputs are inference tensors: do not write into them outside `torch.inference_mode`.
     """
 
+    shapes: tuple[int, ...] = ()
+
     def __init__(self, model: PreTrainedModel, vocab_size: int | None = None, notice: str = "") -> None:
         self.model = model.eval()
         self.config = model.config.get_text_config(decoder=True)

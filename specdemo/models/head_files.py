@@ -17,7 +17,7 @@ from torch import Tensor
 from transformers import AutoConfig, PreTrainedConfig
 from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 
-from specdemo.decoding.linear import Linear, linear
+from specdemo.decoding.linear import Linear, linear, row_dtype
 from specdemo.drafters.head import HeadConfig, HeadDrafter, HeadLayer, HeadWeights
 from specdemo.models import hub
 from specdemo.models.errors import ModelUnavailable, PairRefused
@@ -77,20 +77,20 @@ def load_head(
     layer = _layer_config(config)
     tensors = _read_tensors(folder)
     head = _head_config(config, layer, target, tensors, vocab_size)
-    place = {"dtype": embed.dtype, "device": embed.device}
+    place, dtype = {"dtype": embed.dtype, "device": embed.device}, row_dtype(embed)
     ids = _target_ids(tensors, vocab_size).to(embed.device)
     tensors = {name: t.to(**place) for name, t in tensors.items() if t.is_floating_point()}
     cos, sin = _rotary_tables(layer, head.max_length + 1)
     weights = HeadWeights(
         embed=tensors.get("embed_tokens.weight", embed),
         fc=linear(tensors["fc.weight"]),
-        layers=[_layer(tensors, i) for i in range(layer.num_hidden_layers)],
-        norm=tensors["norm.weight"],
+        layers=[_layer(tensors, i, dtype) for i in range(layer.num_hidden_layers)],
+        norm=tensors["norm.weight"].to(dtype),
         lm_head=linear(tensors["lm_head.weight"]),
         target_ids=ids,
-        cos=cos.to(**place),
-        sin=sin.to(**place),
-        fc_norms=_fc_norms(config, tensors, len(head.aux_layers)),
+        cos=cos.to(embed.device, dtype),
+        sin=sin.to(embed.device, dtype),
+        fc_norms=tuple(norm.to(dtype) for norm in _fc_norms(config, tensors, len(head.aux_layers))),
     )
     return HeadDrafter(head, weights)
 
@@ -198,7 +198,7 @@ def _rotary_tables(layer: PreTrainedConfig, positions: int) -> tuple[Tensor, Ten
     return cos[0], sin[0]
 
 
-def _layer(tensors: dict[str, Tensor], index: int) -> HeadLayer:
+def _layer(tensors: dict[str, Tensor], index: int, dtype: torch.dtype) -> HeadLayer:
     at = f"layers.{index}."
 
     def stacked(*names: str) -> Linear:
@@ -206,14 +206,18 @@ def _layer(tensors: dict[str, Tensor], index: int) -> HeadLayer:
         weights, biases = ([tensors.get(f"{at}{name}.{kind}") for name in names] for kind in ("weight", "bias"))
         return linear(torch.cat(weights), None if biases[0] is None else torch.cat(biases))
 
+    def norm(name: str) -> Tensor | None:
+        weight = tensors.get(f"{at}{name}.weight")
+        return None if weight is None else weight.to(dtype)
+
     return HeadLayer(
-        input_norm=tensors[at + "input_layernorm.weight"],
-        post_norm=tensors[at + "post_attention_layernorm.weight"],
+        input_norm=norm("input_layernorm"),
+        post_norm=norm("post_attention_layernorm"),
         qkv=stacked("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
         o=stacked("self_attn.o_proj"),
         gate_up=stacked("mlp.gate_proj", "mlp.up_proj"),
         down=stacked("mlp.down_proj"),
-        hidden_norm=tensors.get(at + "hidden_norm.weight"),
-        q_norm=tensors.get(at + "self_attn.q_norm.weight"),
-        k_norm=tensors.get(at + "self_attn.k_norm.weight"),
+        hidden_norm=norm("hidden_norm"),
+        q_norm=norm("self_attn.q_norm"),
+        k_norm=norm("self_attn.k_norm"),
     )

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from transformers import LlamaForCausalLM, MistralForCausalLM, PreTrainedModel, Qwen2ForCausalLM, Qwen3ForCausalLM
 
 from specdemo.decoding.forward import Layer, LeanRunner, Shape, Weights
-from specdemo.decoding.linear import Linear, linear
+from specdemo.decoding.linear import Linear, linear, row_dtype
 
 FAMILY = (LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM)
 STATIC_ROPE = {"default", "linear", "llama3", "yarn"}  # tables that do not depend on the length of the context
@@ -41,6 +41,7 @@ def why_not(model: PreTrainedModel) -> str:
 def lean_runner(model: PreTrainedModel) -> LeanRunner:
     """The model's weights as a LeanRunner. The model itself stays as it is."""
     config, decoder = model.config, model.model
+    dtype = row_dtype(model.lm_head.weight)
     attention = decoder.layers[0].self_attn
     shape = Shape(
         heads=config.num_attention_heads,
@@ -53,15 +54,15 @@ def lean_runner(model: PreTrainedModel) -> LeanRunner:
     )
     weights = Weights(
         embedding=model.get_input_embeddings().weight.detach(),
-        layers=[_layer(block, window_of(model, i)) for i, block in enumerate(decoder.layers)],
-        norm=decoder.norm.weight.detach(),
+        layers=[_layer(block, window_of(model, i), dtype) for i, block in enumerate(decoder.layers)],
+        norm=decoder.norm.weight.detach().to(dtype),
         head=linear(model.lm_head.weight.detach()),
     )
 
     rotary_module = decoder.rotary_emb  # alone: a runner must not keep the model's own matrices alive
 
     def rotary(positions: Tensor) -> tuple[Tensor, Tensor]:
-        cos, sin = rotary_module(weights.embedding, positions[None])
+        cos, sin = rotary_module(weights.norm, positions[None])
         return cos[0], sin[0]
 
     return LeanRunner(shape, weights, rotary)
@@ -85,23 +86,23 @@ def window_of(model: PreTrainedModel, index: int) -> int | None:
     return None
 
 
-def _layer(block: nn.Module, window: int | None) -> Layer:
+def _layer(block: nn.Module, window: int | None, dtype: torch.dtype) -> Layer:
     attention, mlp = block.self_attn, block.mlp
     return Layer(
-        input_norm=block.input_layernorm.weight.detach(),
+        input_norm=block.input_layernorm.weight.detach().to(dtype),
         qkv=_stacked(attention.q_proj, attention.k_proj, attention.v_proj),
-        q_norm=_norm(attention, "q_norm"),
-        k_norm=_norm(attention, "k_norm"),
+        q_norm=_norm(attention, "q_norm", dtype),
+        k_norm=_norm(attention, "k_norm", dtype),
         o=_stacked(attention.o_proj),
-        post_norm=block.post_attention_layernorm.weight.detach(),
+        post_norm=block.post_attention_layernorm.weight.detach().to(dtype),
         gate_up=_stacked(mlp.gate_proj, mlp.up_proj),
         down=_stacked(mlp.down_proj),
         window=window,
     )
 
 
-def _norm(attention: nn.Module, name: str) -> Tensor | None:
-    return getattr(attention, name).weight.detach() if hasattr(attention, name) else None
+def _norm(attention: nn.Module, name: str, dtype: torch.dtype) -> Tensor | None:
+    return getattr(attention, name).weight.detach().to(dtype) if hasattr(attention, name) else None
 
 
 def _stacked(*parts: nn.Linear) -> Linear:
@@ -122,7 +123,7 @@ class SelfCheck:
     same_argmax: float
 
     def passed(self, dtype: torch.dtype) -> bool:
-        """fp32: within 1e-4 and the same argmax everywhere; halves: within their rounding."""
+        """dtype: of the rows. fp32: within 1e-4 and the same argmax everywhere; halves: within their rounding."""
         if dtype == torch.float32:
             return self.error < 1e-4 and self.same_argmax == 1.0
         return self.rms < 0.1 and self.same_argmax > 0.9
@@ -134,7 +135,10 @@ def self_check(runner: LeanRunner, model: PreTrainedModel) -> SelfCheck:
     count = min(CHECKED, runner.max_length)
     generator = torch.Generator().manual_seed(0)
     ids = torch.randint(runner.vocab_size, (count,), generator=generator).to(runner.device)
-    expected = model(ids[None], use_cache=False).logits[0, :, : runner.vocab_size].float()
+    # in the dtype of our rows, with the weights as they are
+    parameters = {name: p.to(runner.dtype) for name, p in model.named_parameters()}
+    output = torch.func.functional_call(model, parameters, ids[None], {"use_cache": False})
+    expected = output.logits[0, :, : runner.vocab_size].float()
     runner.begin(count)
     half = count // 2
     sizes = [half, *(size for _ in range(count) for size in (1, 5, 2, 17))]  # prefill, then steps and verifications

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -45,7 +46,7 @@ class Pair:
 
     choice: the target's precision, and how it was chosen. context: tokens that prompt and output may take together.
     probe: what may be promised of the two lanes' texts. padding: a plain step of the lanes over the fastest plain step
-    that the target has; more than 1 only under equal shapes. facts: what was really loaded, to print.
+    that the target has; more than 1 only where forwards are padded (see EqualShapes). facts: what was loaded, to print.
     """
 
     spec: PairSpec
@@ -157,24 +158,25 @@ def _with_drafter(
         else:
             progress(None, "Comparing the bits of one row and of many")
             target, twin = (make_runner(loaded.model, vocabulary, consume=not keep_model) for _ in range(2))
+            shapes = (ROWS,) if spec.equal_shapes else target.shapes
             padding = 1.0
-            if spec.equal_shapes:
-                target, twin, padding = _equal_shapes(target, twin)
+            if shapes:
+                target, twin, padding = _equal_shapes(target, twin, shapes)
             measured = probe(target)
     except RunnerRefused as error:
         raise PairRefused(str(error)) from error
     context = min(target.max_length, drafter.max_length)
     facts = _facts(loaded, choice, target) | facts | {"promise": str(measured), "context": f"{context:,}"}
-    if spec.equal_shapes:
+    if target.shapes:
         cost = f"a plain step costs {padding:.2f} of the unpadded one, which speedup and v are over"
-        facts["equal shapes"] = f"{ROWS} rows in every forward; {cost}"
+        facts["equal shapes"] = f"forwards of {', '.join(map(str, target.shapes))} rows; {cost}"
     return Pair(spec, loaded, choice, target, twin, drafter, eos_ids(loaded), context, measured, facts, padding)
 
 
-def _equal_shapes(target: Runner, twin: Runner) -> tuple[Runner, Runner, float]:
-    """Both runners with equal shapes, and what their plain step costs over the unpadded one."""
-    unpadded, (target, twin) = target, (EqualShapes(runner, ROWS) for runner in (target, twin))
-    return target, twin, plain_step(target) / plain_step(unpadded)
+def _equal_shapes(target: Runner, twin: Runner, shapes: Sequence[int]) -> tuple[Runner, Runner, float]:
+    """Both runners with equal shapes, and what their plain step costs over the faster one of padded and unpadded."""
+    unpadded, (target, twin) = target, (EqualShapes(runner, shapes) for runner in (target, twin))
+    return target, twin, max(1.0, plain_step(target) / plain_step(unpadded))
 
 
 def _make_drafter(

@@ -30,7 +30,7 @@ def make_runner(model: PreTrainedModel, vocab_size: int | None = None, consume: 
         runner = lean_runner(model)
         _lean[model] = runner, self_check(runner, model)
     runner, check = _lean[model]
-    if not check.passed(model.dtype):
+    if not check.passed(runner.dtype):
         reason = f"The lean forward failed its self-check on this model ({check}), so the general one runs."
         return GeneralRunner(model, vocab_size, notice=reason)
     if consume:

@@ -18,6 +18,7 @@ from transformers import PreTrainedModel
 from specdemo.decoding.autoregressive import autoregressive
 from specdemo.decoding.drafter import Draft, Draw
 from specdemo.decoding.ending import Ending, Limits
+from specdemo.decoding.linear import halves
 from specdemo.decoding.params import SamplingParams
 from specdemo.decoding.promise import Promise, probe
 from specdemo.decoding.runner import Runner
@@ -100,16 +101,19 @@ def test_lanes_of_tiny_models_draw_from_the_same_bits(make: Callable[[], PreTrai
 
 
 @pytest.mark.embedded
-def test_lanes_of_the_embedded_target_draw_from_the_same_bits() -> None:
-    pair = load_pair(PairSpec(target_precision="fp32", device="cpu"))
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+def test_lanes_of_the_embedded_target_draw_from_the_same_bits(precision: str) -> None:
+    if precision == "fp16" and not halves(torch.device("cpu"), torch.float16):
+        pytest.skip("this CPU has no products with fp16 weights")
+    pair = load_pair(PairSpec(target_precision=precision, device="cpu"))
     if not pair.bits_promised:
         pytest.skip(f"this machine promises no bits here: {pair.facts['promise']}")
     compared = 0
     for length, params, gammas, tokens in (
-        (20, GREEDY, (1, 3, 8, 16), 260),
-        (200, WARM, (2, 5, 12), 240),  # across 256 and 384 keys
-        (480, HOT, (4, 7, 16), 120),  # across 512
+        (20, GREEDY, (1, 3, 6, 16), 130),
+        (200, WARM, (2, 5, 12), 200),  # across 256 and 384 keys
+        (480, HOT, (4, 7, 16), 60),  # across 512
     ):
         prompt = some_ids(pair.target.vocab_size, length)
         compared += compare_lanes(pair.target, pair.target_twin, prompt, params, gammas, tokens)
-    assert compared > 2000
+    assert compared > 1000

@@ -45,7 +45,7 @@ class Counting:
 
 def test_every_forward_but_a_long_one_has_the_same_shape(runner: Runner) -> None:
     counting = Counting(runner)
-    equal = EqualShapes(counting, ROWS)
+    equal = EqualShapes(counting, (ROWS,))
     equal.begin(60)
     for n, rows in ((30, 1), (1, 1), (9, 9), (4, 0), (5, 2)):
         before = equal.length
@@ -60,7 +60,7 @@ def test_logits_and_hidden_states_are_those_of_the_real_rows(runner: Runner) -> 
     runner.begin(60)
     expected = runner.forward(ids, 60, (0, 1))
     logits, hidden = expected.logits.clone(), expected.hidden.clone()
-    equal = EqualShapes(runner, ROWS)
+    equal = EqualShapes(runner, (ROWS,))
     equal.begin(60)
     prefill(equal, ids[:20])
     for wrong in (1, 4, 9):  # drafts that are refused: what they leave behind is never read
@@ -75,9 +75,19 @@ def test_logits_and_hidden_states_are_those_of_the_real_rows(runner: Runner) -> 
     assert at == 60
 
 
+def test_a_forward_is_padded_to_the_next_shape_that_is_allowed(runner: Runner) -> None:
+    counting = Counting(runner)
+    equal = EqualShapes(counting, (3, 4, 6))
+    equal.begin(60)
+    for n in (1, 2, 3, 4, 5, 6, 7):
+        assert len(equal.forward(torch.arange(n), n).logits) == n
+    assert [size for size, _ in counting.sizes] == [3, 3, 3, 4, 6, 6, 7]
+    assert equal.max_length == runner.max_length - 2
+
+
 def test_the_surplus_rows_never_pass_the_end_of_the_context() -> None:
     runner = GeneralRunner(tiny_gpt2())  # learned positions: there is nothing past the last one
-    equal = EqualShapes(runner, ROWS)
+    equal = EqualShapes(runner, (ROWS,))
     assert equal.max_length == runner.max_length - (ROWS - 1)
     equal.begin(equal.max_length)
     prefill(equal, torch.arange(equal.max_length - 1) % runner.vocab_size)
@@ -95,8 +105,8 @@ def test_the_promise_is_probed_in_this_mode() -> None:
 
     uneven = Uneven(lean_runner(tiny_llama()))
     assert probe(uneven).promise is Promise.EQUAL_UP_TO_ROUNDING
-    if probe(EqualShapes(uneven.runner, 17)).promise is Promise.BIT_IDENTICAL:
-        assert probe(EqualShapes(uneven, 17)).promise is Promise.BIT_IDENTICAL
+    if probe(EqualShapes(uneven.runner, (17,))).promise is Promise.BIT_IDENTICAL:
+        assert probe(EqualShapes(uneven, (17,))).promise is Promise.BIT_IDENTICAL
 
 
 @pytest.fixture(params=[tiny_llama, tiny_qwen2, tiny_qwen3], ids=lambda f: f.__name__)
@@ -107,4 +117,4 @@ def model(request: pytest.FixtureRequest) -> PreTrainedModel:
 def test_equal_shapes_keep_what_the_lean_forward_promises(model: PreTrainedModel) -> None:
     runner = lean_runner(model)
     if probe(runner).promise is Promise.BIT_IDENTICAL:
-        assert probe(EqualShapes(lean_runner(model), 17)).promise is Promise.BIT_IDENTICAL
+        assert probe(EqualShapes(lean_runner(model), (17,))).promise is Promise.BIT_IDENTICAL

@@ -9,7 +9,7 @@ import torch
 from transformers import PreTrainedModel
 
 from specdemo.decoding.forward import LeanRunner, causal_mask
-from specdemo.decoding.linear import Packed, Plain, packs
+from specdemo.decoding.linear import Halved, Packed, Plain, halves, packs
 from specdemo.models.general_runner import GeneralRunner
 from specdemo.models.lean import SelfCheck, lean_runner, self_check, why_not
 from specdemo.models.runners import make_runner
@@ -17,6 +17,9 @@ from tests.tiny import tiny_gpt2, tiny_llama, tiny_qwen2, tiny_qwen3
 
 packed_here = pytest.mark.skipif(
     not packs(torch.device("cpu"), torch.float32), reason="oneDNN packs no weights on this machine"
+)
+halved_here = pytest.mark.skipif(
+    not halves(torch.device("cpu"), torch.float16), reason="this CPU has no products with fp16 weights"
 )
 
 
@@ -35,6 +38,25 @@ def test_a_packed_product_is_the_plain_product(bias: bool) -> None:
     torch.testing.assert_close(packed(x), plain(x), atol=1e-4, rtol=1e-4)
     torch.testing.assert_close(packed.add(x, residual), plain.add(x, residual), atol=1e-4, rtol=1e-4)
     torch.testing.assert_close(plain.add(x, residual), x @ weight.T + residual + (offset if bias else 0))
+
+
+@halved_here
+def test_a_product_with_fp16_weights_widens_them_exactly() -> None:
+    generator = torch.Generator().manual_seed(0)
+    weight, offset = torch.randn(96, 64, generator=generator).half(), torch.randn(96, generator=generator)
+    x, residual = torch.randn(5, 64, generator=generator), torch.randn(5, 96, generator=generator)
+    halved = Halved(weight, offset)
+    torch.testing.assert_close(halved(x), x @ weight.float().T + offset, atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(halved.add(x, residual), halved(x) + residual)
+
+
+@halved_here
+def test_a_forward_with_fp16_weights_is_the_models_own_in_fp32(model: PreTrainedModel) -> None:
+    half = copy.deepcopy(model).half()
+    runner = lean_runner(half)
+    assert runner.dtype == torch.float32
+    assert self_check(runner, half).passed(torch.float32)
+    assert next(half.parameters()).dtype == torch.float16  # the check leaves the model as it was
 
 
 def test_it_passes_its_own_check_on_every_architecture_it_knows(model: PreTrainedModel) -> None:

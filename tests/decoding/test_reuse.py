@@ -72,7 +72,7 @@ def combined(model: PreTrainedModel) -> Drafter:
 
 
 def padded(model: PreTrainedModel) -> Runner:
-    return EqualShapes(make_runner(model), 6)
+    return EqualShapes(make_runner(model), (6,))
 
 
 CASES = [

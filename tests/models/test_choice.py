@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from specdemo.decoding import linear
 from specdemo.models import choice
 from specdemo.models.choice import Choice, candidates, load_chosen, plain_step
 from specdemo.models.general_runner import GeneralRunner
@@ -18,7 +19,7 @@ from specdemo.models.precision import Precision
 from tests.tiny import tiny_llama
 
 CPU = torch.device("cpu")
-FP32, BF16 = Precision.FP32, Precision.BF16
+FP32, BF16, FP16 = Precision.FP32, Precision.BF16, Precision.FP16
 
 
 @pytest.fixture
@@ -62,10 +63,16 @@ def test_what_does_not_fit_into_memory_is_not_tried(
     assert chosen.measured == {BF16: 0.03}
 
 
-def test_only_native_products_are_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
-    for packs in (True, False):
-        monkeypatch.setattr(choice, "packs", lambda device, dtype, packs=packs: packs)
-        assert candidates(CPU) == ([FP32, BF16] if packs else [FP32])
+@pytest.mark.parametrize(
+    ("packs", "halves", "expected"),
+    [(True, True, [FP32, BF16]), (False, True, [FP32, FP16]), (False, False, [FP32])],
+)
+def test_only_what_the_device_multiplies_well_is_a_candidate(
+    monkeypatch: pytest.MonkeyPatch, packs: bool, halves: bool, expected: list[Precision]
+) -> None:
+    monkeypatch.setattr(choice, "packs", lambda device, dtype: packs)
+    monkeypatch.setattr(choice, "halves", lambda device, dtype: halves)
+    assert candidates(CPU) == expected
 
 
 def test_a_pair_says_what_was_chosen_and_a_draft_follows_it(both: Callable, target: str) -> None:
@@ -90,5 +97,16 @@ def test_equal_shapes_are_asked_for_and_said(target: str, equal: bool) -> None:
     assert (pair.padding == 1.0) is not equal
     assert pair.context == (496 if equal else 512)
     if equal:
-        assert pair.facts["equal shapes"].startswith("17 rows in every forward")
+        assert pair.facts["equal shapes"].startswith("forwards of 17 rows;")
         assert pair.switch_drafter(target).padding == pair.padding
+
+
+@pytest.mark.skipif(not linear.halves(CPU, torch.float16), reason="this CPU has no products with fp16 weights")
+def test_fp16_weights_on_a_cpu_have_the_same_bits_in_both_lanes_by_padded_forwards(target: str) -> None:
+    """Its kernels for few rows sum in other orders: forwards of a number of rows that has none of these agree."""
+    pair = load_pair(PairSpec(target, device="cpu", target_precision="fp16"))
+    assert pair.facts["target precision"].startswith("fp16")
+    assert pair.facts["forward"] == "lean"
+    assert pair.facts["equal shapes"].startswith("forwards of 3, 4, 5, 6, 8, 9")
+    assert pair.padding >= 1
+    assert pair.bits_promised, pair.probe
