@@ -185,6 +185,6 @@ sd.parts.glass = (element, { props, watch, trigger }) => {
     kept.clear();
     close();
   });
-  sd.on("board", () => shown && draw()); // a run under way has more steps by now
+  sd.on("lane-wrote", () => shown && draw()); // a run under way has more steps by now
   sd.on("language", draw);
 };
