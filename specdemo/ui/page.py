@@ -11,12 +11,12 @@ from typing import Any
 
 import gradio as gr
 
-from specdemo.models.pair_options import AUTO, NGRAM
 from specdemo.examples import load_examples
+from specdemo.models.pair_options import AUTO, NGRAM
 from specdemo.race import Lane, Request
 from specdemo.recording import RaceRecord
 from specdemo.trace_files import TraceFileRefused
-from specdemo.ui import conversation, glass, scoreboard
+from specdemo.ui import conversation, glass, how, scoreboard
 from specdemo.ui.controls import MODEL, Controls, SettingRefused, request, summary
 from specdemo.ui.conversation import Conversation
 from specdemo.ui.desk import Desk, Loaded
@@ -87,7 +87,8 @@ class Page:
             self.settings = Part("settings", elem_classes=["sd-part"])
             self.controls = Controls(*begin_with)
         with gr.Column(elem_classes=["sd-page"]):
-            self.header = Part("header", events=("language", "retry"), elem_classes=["sd-part"])
+            self.header = Part("header", events=("language", "retry"), elem_id="sd-header", elem_classes=["sd-part"])
+            self.how = how.how()
             with gr.Row(elem_classes=["sd-ask"]):
                 self.prompt = gr.Textbox(
                     self.examples[0]["prompt"],
@@ -153,6 +154,7 @@ class Page:
         words = [self.prompt, self.run, self.stop, *self.controls.labelled]
         self.header.language(self.relabel, None, words, queue=False, **PRIVATE)
         self.glass.look(self.look, None, self.glass, queue=False, **PRIVATE)
+        self.how.work(self.work, None, self.how, queue=False, **PRIVATE)
         self.chips.pick(self.pick, None, self.prompt, queue=False, **PRIVATE)
         self.blocks.load(self.restore, None, [self.prompt, self.board, *self.controls.inputs], queue=False, **PRIVATE)
         gr.on(
@@ -330,6 +332,10 @@ class Page:
     def look(self, visitor: gr.Request, event: gr.EventData) -> str:
         """One step of a run that this page has shown, with everything that is known of it."""
         return encode(glass.answer(self.runs, visitor.session_hash, event._data))
+
+    def work(self, visitor: gr.Request, event: gr.EventData) -> str:
+        """The step that "How it works" works through."""
+        return encode(how.work(self.runs, visitor.session_hash, event._data))
 
     def pick(self, event: gr.EventData) -> str:
         """An example's prompt."""

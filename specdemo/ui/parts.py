@@ -15,7 +15,7 @@ import gradio as gr
 from specdemo.ui.text import STRINGS
 
 STATIC = Path(__file__).parent / "static"
-STYLES = ("style", "gradio", "tour", "presenter", "glass")
+STYLES = ("style", "gradio", "tour", "presenter", "how", "glass")
 SCRIPTS = (
     "sd",
     "tooltip",
@@ -23,6 +23,7 @@ SCRIPTS = (
     "presenter",
     "tour",
     "chat",
+    "how",
     "header",
     "examples",
     "board",

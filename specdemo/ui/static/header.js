@@ -36,6 +36,7 @@ sd.parts.header = (element, { props, watch, trigger }) => {
     sd.remember("sd-theme", dark ? "dark" : "light");
   });
   find("retry").addEventListener("click", () => trigger("retry", {}));
+  find("how").addEventListener("click", () => sd.emit("how"));
   find("tour").addEventListener("click", () => sd.tour.start());
   find("present").addEventListener("click", () => sd.presenter.set(true));
 

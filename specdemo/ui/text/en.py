@@ -482,4 +482,59 @@ STRINGS = {
     "chat.empty": "The next question begins a chat; what is said stays in this page.",
     "chat.read": "Turn {turn}: {n} tokens to read, {reused} of them held by both lanes' caches from the turns before.",
     "refused.chat": "The chat takes {n} tokens and the context holds {context}, the answer included. Begin a new chat.",
+    # how it works
+    "how": "How it works",
+    "how.back": "Back to the race",
+    "how.idea": "Why one pass can check several tokens",
+    "how.idea.1": "To write one token, a language model reads all its weights from memory and multiplies each of "
+    "them once. The reading takes the time, the arithmetic waits. Fed with five tokens instead of one, the same "
+    "pass reads the weights once for all five: it takes little longer, and says for each of the five what the "
+    "model would write next.",
+    "how.idea.2": "What is missing is the five tokens. A draft that costs almost nothing guesses them: a lookup in "
+    "the text so far, a small model, or a head that reads the model's own hidden states. The model then judges the "
+    "guesses in order, keeps them up to the first that it refuses, and adds one token of its own. So every pass "
+    "writes at least one token and never a wrong one.",
+    "how.step": "One step, worked through",
+    "how.step.last": "Step {step} of the last run on this page: {target}, drafted by {drafter}. The prompt begins: "
+    "“{prompt}”",
+    "how.step.recorded": "Step {step} of a recorded run: {target}, drafted by {drafter}. The prompt begins: “{prompt}”",
+    "how.step.none": "There is no run with a draft in it yet. Go back, run a prompt, and one of its steps is worked "
+    "through here.",
+    "how.step.1": "The draft proposes {k} tokens. q is how likely the draft held each of them.",
+    "how.step.2": "One pass of the model gives p for every place at once, and the rule judges from left to right.",
+    "how.step.3": "What the pass wrote: {n} tokens, {accepted} of them drafted.",
+    "how.token": "Drafted",
+    "how.verdict": "Verdict",
+    "how.ratio": "passes below",
+    "how.draw": "drawn",
+    "how.own": "The model's own",
+    "how.rules": "Three ways to judge",
+    "how.rules.about": "p is what the model samples from and q what the draft samples from, after temperature and "
+    "truncation. Each rule leaves the output distributed exactly as the model alone would have it.",
+    "how.shared": "Shared noise",
+    "how.shared.about": "Both draw with the same noise g, a function of seed and position, and the draft is accepted "
+    "where the two draws agree. Every token is the model's own draw, so the words are the same with any draft and "
+    "with none. At temperature 0 it is the comparison with the likeliest token.",
+    "how.rejection": "Rejection",
+    "how.rejection.about": "A draft x is kept with probability min(1, p/q), by an independent uniform number u. "
+    "After a refusal the token is drawn from what p has more than q. Kept and redrawn together give p again, and a "
+    "judged token is accepted with the overlap of the two.",
+    "how.block": "Block",
+    "how.block.about": "The draft is judged as a whole: the longest beginning that passes is kept, even where a "
+    "shorter one did not. What one token has to spare helps the next, so on average never fewer tokens are kept "
+    "than by rejection.",
+    "how.gain": "What it gains",
+    "how.gain.about": "If each judged token is accepted with probability α, a draft of γ tokens yields E tokens a "
+    "pass on average. The pass costs v plain steps, each drafted token c, everything else o. The textbook takes v "
+    "= 1 and o = 0.",
+    "how.gain.example": "With γ = 4 and α = 0.8, E is 3.36; a draft that costs c = 0.05 then gives 2.8×, one that "
+    "costs 0.1 gives 2.4×.",
+    "how.loses": "When it does not pay",
+    "how.loses.about": "Whenever E is smaller than v + cγ + o:",
+    "how.loses.1": "The draft guesses badly: lookup on a text that repeats nothing, a small model on a subject that "
+    "it does not know, a high temperature.",
+    "how.loses.2": "The draft costs too much: below about α = c even one drafted token is a loss.",
+    "how.loses.3": "Checking several tokens costs more than one: v grows where the device is already busy computing, "
+    "as in large batches.",
+    "how.loses.4": "γ is too long: each further token is reached more rarely and costs the same.",
 }

@@ -1,0 +1,78 @@
+/* "How it works": a page over the race, opened by the header or by ?view=how, left by its button or by Escape. */
+sd.parts.how = (element, { props, watch, trigger }) => {
+  const article = element.querySelector(".sd-how");
+  const find = (name) => element.querySelector(`[data-how="${name}"]`);
+  let run = null, worked = null;
+  sd.on("board", (board) => { run = board.running ? run : board.run ?? run; });
+
+  function open(wanted) {
+    article.hidden = !wanted;
+    document.body.classList.toggle("sd-reading", wanted);
+    const url = new URL(location.href);
+    if (wanted) url.searchParams.set("view", "how");
+    else if (url.searchParams.get("view") === "how") url.searchParams.delete("view");
+    history.replaceState(history.state, "", url);
+    scrollTo(0, 0);
+    if (wanted) {
+      trigger("work", { run });
+      article.focus();
+    } else {
+      document.querySelector("[data-head=how]")?.focus();
+    }
+  }
+
+  const number = (value) => (value === null || value === undefined ? "–" : value > 0 && value < 0.0005 ? "< 0.001" : String(+value.toFixed(3)));
+  const visible = (text) => (text === "" ? "∅" : text.replace(/ /g, "·").replace(/\n/g, "⏎").replace(/\t/g, "⇥"));
+
+  function token(text, mark) {
+    if (mark === "no") return sd.make("s", "sd-no", visible(text));
+    const node = sd.make("span", `t ${mark}`);
+    node.append(sd.make("i", "", visible(text)));
+    return node;
+  }
+
+  /* Columns by rule: what the judgement hung on. */
+  function columns(kind) {
+    const judged = (read) => (row) => (row.verdict === "unreached" && kind !== "block" ? "–" : read(row));
+    const drafted = [["how.token", (row) => token(row.text, { accepted: "a", refused: "no" }[row.verdict] ?? "n")], ["tip.q", (row) => number(row.q)]];
+    const verdict = ["how.verdict", (row) => sd.say(`glass.${row.verdict}`)];
+    const p = ["tip.p", judged((row) => number(row.p))];
+    const own = ["how.own", (row) => (row.own ? token(row.own.text, row.verdict === "refused" ? "c" : "a") : "–")];
+    if (kind === "greedy" || kind === "shared") return [...drafted, p, own, verdict];
+    return [...drafted, p, ["how.ratio", judged((row) => number(row.chance))], ["how.draw", judged((row) => number(row.draw))], verdict];
+  }
+
+  function draw() {
+    const view = worked?.view;
+    find("worked").hidden = !view;
+    find("source").textContent = view ? sd.say(`how.step.${worked.from}`, worked) : sd.say("how.step.none");
+    if (!view) return;
+    const shown = columns(view.kind), table = element.querySelector("table");
+    const head = sd.make("tr");
+    head.append(...shown.map(([key]) => Object.assign(sd.make("th", "", sd.say(key)), { scope: "col" })));
+    table.tHead.replaceChildren(head);
+    table.tBodies[0].replaceChildren(...view.rows.map((row) => {
+      const line = sd.make("tr", row.verdict === "unreached" ? "off" : "");
+      line.append(...shown.map(([, read]) => { const cell = sd.make("td"); cell.append(read(row)); return cell; }));
+      return line;
+    }));
+    const accepted = view.wrote.filter((one) => one.origin === "accepted").length;
+    find("drafted").textContent = sd.say("how.step.1", { k: view.rows.length });
+    find("notes").textContent = view.notes.map(sd.sentence).join(" ");
+    find("wrote").textContent = sd.say("how.step.3", { n: view.wrote.length, accepted });
+    const marks = { target: "n", accepted: "a", corrected: "c", bonus: "b" };
+    find("tokens").replaceChildren(...view.wrote.flatMap((one) => [token(one.text, marks[one.origin] ?? "u"), " "]));
+  }
+
+  find("back").addEventListener("click", () => open(false));
+  document.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape" || event.defaultPrevented || article.hidden) return;
+    event.preventDefault();
+    open(false);
+  });
+  sd.on("how", () => open(true));
+  sd.on("language", draw);
+  watch("value", () => { worked = props.value ? JSON.parse(props.value) : null; draw(); });
+  draw();
+  if (new URLSearchParams(location.search).get("view") === "how") open(true);
+};
