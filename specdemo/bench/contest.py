@@ -16,11 +16,12 @@ from transformers import GenerationConfig, PreTrainedModel
 from specdemo.bench.first_layers import save_first_layers
 from specdemo.bench.measure import Repeat, Watcher, interleave
 from specdemo.bench.sides import Prompt, Side
+from specdemo.decoding.linear import row_dtype
 from specdemo.decoding.params import SamplingParams
 from specdemo.decoding.steps import Step
 from specdemo.models.loading import Source, find_model, load_model
 from specdemo.models.pair import Pair, load_pair
-from specdemo.models.pair_options import PairSpec
+from specdemo.models.pair_options import AUTO, PairSpec
 from specdemo.models.text import encode_chat
 from specdemo.race import Lane, Request, lanes
 
@@ -34,7 +35,7 @@ class Settings:
     """What a person may set. draft_layers: of the target's own, in the model draft. quick: one prompt of a kind."""
 
     target: str = "embedded"
-    precision: str = "fp32"
+    precision: str = AUTO
     device: str | None = None
     gamma: int = 5
     new_tokens: int = 48
@@ -88,7 +89,10 @@ class Contest:
 
     @cached_property
     def reference(self) -> PreTrainedModel:
-        """The target as transformers loads it, in the same precision; our engine never touches this copy."""
+        """The target as transformers loads it, in the same precision; our engine never touches this copy.
+
+        Where our fp16 weights are multiplied in fp32, theirs are the same numbers held as fp32: it has no such product.
+        """
         return self._plain(self.ngram.loaded.source, {})
 
     @cached_property
@@ -103,6 +107,7 @@ class Contest:
 
     def _plain(self, source: Source, options: dict[str, object]) -> PreTrainedModel:
         model = load_model(source, self.ngram.target_precision, self.ngram.target.device).model
+        model = model.to(row_dtype(model.get_output_embeddings().weight))
         model.config.eos_token_id = model.config.pad_token_id = None
         # no pad id: the nested generate of an assistant would mask it wherever it occurs in a text, and draft worse
         model.generation_config = GenerationConfig(eos_token_id=None, pad_token_id=None, **options)

@@ -7,7 +7,7 @@ from torch import Tensor
 from transformers import PreTrainedConfig
 from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 
-from specdemo.decoding.linear import Linear, linear
+from specdemo.decoding.linear import Linear, linear, row_dtype
 from specdemo.drafters.head import HeadConfig, HeadDrafter, HeadLayer, HeadWeights
 
 DRAFT_VOCABULARY = 8192
@@ -24,7 +24,8 @@ def random_head(config: PreTrainedConfig, embedding: Tensor, vocab_size: int, ma
     def matrix(outputs: int, inputs: int) -> Linear:
         return linear((torch.randn(outputs, inputs, generator=generator) * inputs**-0.5).to(**place))
 
-    norm = torch.ones(width, **place)
+    rows = {"dtype": row_dtype(embedding), "device": embedding.device}
+    norm = torch.ones(width, **rows)
     layer = HeadLayer(
         input_norm=norm,
         post_norm=norm,
@@ -44,8 +45,8 @@ def random_head(config: PreTrainedConfig, embedding: Tensor, vocab_size: int, ma
         norm=norm,
         lm_head=matrix(len(ids), width),
         target_ids=ids,
-        cos=cos[0].to(**place),
-        sin=sin[0].to(**place),
+        cos=cos[0].to(**rows),
+        sin=sin[0].to(**rows),
     )
     heads = {"heads": config.num_attention_heads, "key_heads": key_heads, "head_dim": head_dim}
     shape = HeadConfig(width, **heads, eps=1e-5, aux_layers=aux_layers, vocab_size=vocab_size, max_length=max_length)

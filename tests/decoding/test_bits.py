@@ -110,10 +110,10 @@ def test_lanes_of_the_embedded_target_draw_from_the_same_bits(precision: str) ->
         pytest.skip(f"this machine promises no bits here: {pair.facts['promise']}")
     compared = 0
     for length, params, gammas, tokens in (
-        (20, GREEDY, (1, 3, 6, 16), 130),
-        (200, WARM, (2, 5, 12), 200),  # across 256 and 384 keys
-        (480, HOT, (4, 7, 16), 60),  # across 512
+        (20, GREEDY, (1, 3, 6, 16), 70),
+        (200, WARM, (2, 5), 190),  # across 256 and 384 keys
+        (480, HOT, (4, 16), 40),  # across 512
     ):
         prompt = some_ids(pair.target.vocab_size, length)
         compared += compare_lanes(pair.target, pair.target_twin, prompt, params, gammas, tokens)
-    assert compared > 1000
+    assert compared > 600
