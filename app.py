@@ -5,7 +5,25 @@ from __future__ import annotations
 import argparse
 import os
 
-from specdemo.models.pair_options import add_pair_options, pair_spec
+from specdemo.models.pair_options import PairSpec, add_pair_options, pair_spec
+
+
+def _races(spec: PairSpec) -> tuple[object, ...]:
+    """The desk that loads this pair, and what Settings begin with."""
+    from specdemo.ui.desk import Desk
+    from specdemo.ui.engine import AS_TARGET
+    from specdemo.ui.own_engine import real_engine  # imports torch
+
+    desk = Desk(real_engine(), spec)
+    desk.open()
+    return desk, spec.drafter, spec.draft_precision or AS_TARGET, spec.target_precision
+
+
+def _replays() -> tuple[object, ...]:
+    """The desk that has no model."""
+    from specdemo.ui.replay import ClosedDesk
+
+    return (ClosedDesk(),)
 
 
 def main() -> None:
@@ -14,19 +32,14 @@ def main() -> None:
     add_pair_options(parser)
     parser.add_argument("--host", help="address to listen on; 0.0.0.0 lets others in (127.0.0.1, on a Space 0.0.0.0)")
     parser.add_argument("--port", type=int, help="(the first free one from 7860)")
+    parser.add_argument("--replay-only", action="store_true", help="no model: show the recorded runs of assets/runs")
     args = parser.parse_args()
     print("Starting; the address of the page follows in some seconds.", flush=True)
 
-    from specdemo.ui.desk import Desk  # gradio and torch take seconds: `--help` does not wait for them
-    from specdemo.ui.engine import AS_TARGET
-    from specdemo.ui.own_engine import real_engine
-    from specdemo.ui.page import build_page, launch_options
+    from specdemo.ui.page import build_page, launch_options  # gradio takes seconds: `--help` does not wait for it
 
-    spec = pair_spec(args)
-    desk = Desk(real_engine(), spec)
-    desk.open()
     host = args.host or ("0.0.0.0" if os.environ.get("SPACE_ID") else "127.0.0.1")
-    page = build_page(desk, spec.drafter, spec.draft_precision or AS_TARGET, spec.target_precision)
+    page = build_page(*(_replays() if args.replay_only else _races(pair_spec(args))))
     page.launch(server_name=host, server_port=args.port, **launch_options())
 
 

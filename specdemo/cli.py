@@ -64,7 +64,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _add_run(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("prompt", help="what to ask the model")
+    parser.add_argument("prompt", nargs="?", help="what to ask the model")
+    parser.add_argument("--example", metavar="TASK", help="ask what an example of the page asks: code, summarise, ...")
     add_pair_options(parser.add_argument_group("the pair"))
     sampling = parser.add_argument_group("sampling, the same in both lanes")
     sampling.add_argument("--temperature", type=float, default=0.0, help="0 is greedy (0)")
@@ -95,6 +96,7 @@ def run(args: argparse.Namespace) -> int:
     """The race of one prompt, shown and perhaps kept."""
     from rich.console import Console
 
+    from specdemo.environment import Watch
     from specdemo.models.errors import ModelUnavailable, PairRefused
     from specdemo.models.pair import load_pair
     from specdemo.race import RequestRefused, check, check_settings
@@ -104,17 +106,20 @@ def run(args: argparse.Namespace) -> int:
     spec = pair_spec(args)
     try:
         _refuse_unwritable(args.json)
-        _refuse_unreadable(args.prompt)
+        prompt = _prompt(args)
         request = _request(args)
         check_settings(request)  # before the models load
         with _Progress() as progress:
             pair = load_pair(spec, progress)
-        request = replace(request, prompt_ids=_prompt_ids(args.prompt, pair))
+        request = replace(request, prompt_ids=_prompt_ids(prompt, pair))
         check(pair, request)
     except (ModelUnavailable, PairRefused, RequestRefused) as error:
         print(error, file=sys.stderr)
         return REFUSED
-    record, interrupted = _race(console, pair, request, args.prompt)
+    watch = Watch() if args.json else None  # a look at all processes, for figures that are kept
+    record, interrupted = _race(console, pair, request, prompt)
+    if watch is not None:
+        record.known.environment["busy meanwhile"] = f"{sum(one.share for one in watch.busy()):.1f} cores, by others"
     kept = args.json is None or _keep(args.json, record)
     try:
         _show(console, record)
@@ -173,16 +178,24 @@ def _refuse_unwritable(path: Path | None) -> None:
         raise RequestRefused(f"There is no folder {path.resolve().parent} to write {path.name} into.")
 
 
-def _refuse_unreadable(prompt: str) -> None:
-    """Before the models load: a prompt that no tokenizer could be given."""
+def _prompt(args: argparse.Namespace) -> str:
+    """What is asked; refused before the models load where no tokenizer could be given it."""
+    from specdemo.examples import load_examples
     from specdemo.race import RequestRefused
 
+    if (args.prompt is None) == (args.example is None):
+        raise RequestRefused("Give a prompt, or an example's task with --example.")
+    prompts = {example["task"]: example["prompt"] for example in load_examples()}
+    if args.example is not None and args.example not in prompts:
+        raise RequestRefused(f"No example has the task {args.example!r}: take one of {', '.join(prompts)}.")
+    prompt = args.prompt if args.example is None else prompts[args.example]
     if not prompt.strip():
         raise RequestRefused("The prompt is empty: write something for the model to answer.")
     try:
         prompt.encode()
     except UnicodeEncodeError:
         raise RequestRefused("The prompt holds bytes that are no text: give it in UTF-8.") from None
+    return prompt
 
 
 def _race(console: object, pair: Pair, request: Request, prompt: str) -> tuple[RaceRecord, bool]:

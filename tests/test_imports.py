@@ -18,6 +18,7 @@ FLOORS = {
     "specdemo.models": 1,
     "specdemo.drafters": 1,
     "specdemo.theory": 1,
+    "specdemo.examples": 1,
     "specdemo.metrics": 2,
     "specdemo.race": 2,
     "specdemo.environment": 2,

@@ -1,19 +1,11 @@
-"""Which prompts does the page offer? Those of assets/prompts/examples.json, each labelled by what it shows."""
+"""How do the examples stand on the page? One chip each, and the line that sums the settings up."""
 
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 from specdemo.ui.parts import Part
-
-FILE = Path(__file__).parents[2] / "assets" / "prompts" / "examples.json"
-
-
-def load_examples() -> list[dict[str, Any]]:
-    """[{"task", "label": {language: ...}, "shows": {language: ...}, "prompt"}]"""
-    return json.loads(FILE.read_text(encoding="utf-8"))
 
 
 def chips(examples: list[dict[str, Any]], summary: str) -> Part:

@@ -6,6 +6,7 @@ runs needs no model, and its desk lends nothing.
 
 from __future__ import annotations
 
+import logging
 import math
 import threading
 import time
@@ -20,6 +21,8 @@ from specdemo.trace_files import RaceFile, TraceFileRefused
 from specdemo.ui.desk import Loaded, Status
 from specdemo.ui.worker import Began, Ended, Event, Paced
 
+log = logging.getLogger(__name__)
+
 SPEEDS = (1.0, 0.5, 0.25)
 FOLDER = Path(__file__).parents[2] / "assets" / "runs"
 LARGEST = 8 * 1024 * 1024  # bytes of a file that a visitor brings: ten times a race of a thousand tokens a lane
@@ -28,8 +31,14 @@ LONGEST = 3600.0  # seconds on a lane's clock
 
 
 def recorded_runs(folder: Path = FOLDER) -> list[RaceRecord]:
-    """The runs that came with the program, by file name. Raises OSError, TraceFileRefused."""
-    return [read(path.read_bytes()) for path in sorted(folder.glob("*.json"))]
+    """The runs that came with the program, by file name. One that cannot be read is logged: the page stands without."""
+    runs = []
+    for path in sorted(folder.glob("*.json")):
+        try:
+            runs.append(read(path.read_bytes()))
+        except (OSError, TraceFileRefused) as error:
+            log.warning("The recorded run %s is left out. %s", path.name, error)
+    return runs
 
 
 def read(data: bytes | str) -> RaceRecord:

@@ -17,6 +17,7 @@ from specdemo.ui.desk import Desk, Loaded
 from specdemo.ui.engine import Engine
 from specdemo.ui.page import Page as BuiltPage
 from specdemo.ui.page import launch_options
+from specdemo.ui.replay import ClosedDesk
 from tests.ui.synthetic import Synthetic
 
 CHROMIUM = "/usr/bin/chromium"
@@ -67,6 +68,11 @@ def serve(engine: Engine, spec: object, script: Synthetic) -> Iterator[Demo]:
     """Launch the page on a free port, its pair loading."""
     desk = Desk(engine, spec)
     desk.open()
+    yield from serve_desk(desk, script)
+
+
+def serve_desk(desk: Desk | ClosedDesk, script: Synthetic) -> Iterator[Demo]:
+    """Launch the page over a desk."""
     built = BuiltPage(desk)
     _, url, _ = built.blocks.launch(prevent_thread_lock=True, quiet=True, **launch_options())
     yield Demo(url, desk, script, built)

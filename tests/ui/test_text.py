@@ -7,7 +7,7 @@ from string import Formatter
 
 import pytest
 
-from specdemo.ui.examples import load_examples
+from specdemo.examples import load_examples
 from specdemo.ui.parts import STATIC
 from specdemo.ui.text import LANGUAGES, STRINGS, say
 
