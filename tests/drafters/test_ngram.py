@@ -80,3 +80,12 @@ def test_the_latest_match_is_preferred_and_the_longest_before_the_latest() -> No
 def test_nothing_of_a_text_is_left_in_the_next(first: list[int], second: list[int]) -> None:
     used = begun(begun(NgramDrafter(CPU), first), second)
     assert used.propose(4, no_draw).ids.tolist() == begun(NgramDrafter(CPU), second).propose(4, no_draw).ids.tolist()
+
+
+@pytest.mark.parametrize(
+    ("text", "counted", "matched"),
+    [([1, 2, 8, 5, 1, 2], 8, 2), ([5, 1, 2, 8, 5, 1, 2], 8, 3), ([1, 2] * 6, 8, 8), ([1, 2] * 6, 0, 0), ([1, 2], 8, 0)],
+)
+def test_it_says_how_many_tokens_match(text: list[int], counted: int, matched: int) -> None:
+    """Beyond its longest n-gram, too, as far as it is asked to count; nothing where nothing matches."""
+    assert begun(NgramDrafter(CPU), text).look_up(3, counted)[1] == matched
