@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import torch
@@ -13,6 +14,7 @@ from specdemo.decoding.steps import Parting
 
 # Logits of two runs of the same fp32 model differ by some 4e-6; bf16 keeps 8 bits, so 0.06 around a logit of 16.
 NEAR_TIE = {torch.float32: 1e-4, torch.bfloat16: 0.25, torch.float16: 0.03}
+NAMES = {torch.float32: "fp32", torch.bfloat16: "bf16", torch.float16: "fp16"}
 
 
 @torch.inference_mode()
@@ -34,4 +36,11 @@ def find_parting(
     pair = torch.tensor([baseline[index], other[index]], device=runner.device)
     score = sampler.scores(logits.float(), position=len(before))[0, pair]
     gap = abs((score[0] - score[1]).item())
-    return Parting(index, baseline[index], other[index], gap, tie=gap <= NEAR_TIE[logits.dtype])
+    spacing = _spacing(logits[0, pair].abs().max().item(), logits.dtype) / (params.temperature or 1)
+    tie = gap <= NEAR_TIE[logits.dtype]
+    return Parting(index, baseline[index], other[index], gap, tie, NAMES[logits.dtype], spacing)
+
+
+def _spacing(value: float, dtype: torch.dtype) -> float:
+    """Between neighbouring numbers of this dtype at this size."""
+    return torch.finfo(dtype).eps * 2.0 ** math.floor(math.log2(max(value, torch.finfo(dtype).tiny)))

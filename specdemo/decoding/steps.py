@@ -205,7 +205,8 @@ class Parting:
     """The first difference. index: of the emitted token. baseline, speculative: the ids there; None past a lane's end.
 
     gap: what the target scores one above the other there (logits over temperature, with the noise of the position);
-    None where one lane simply ended. tie: the gap is within what rounding in this dtype explains.
+    None where one lane simply ended. tie: the gap is within what rounding in this dtype explains. spacing: what lies
+    between two neighbouring numbers of the dtype there, on the scale of the gap.
     """
 
     index: int
@@ -213,3 +214,5 @@ class Parting:
     speculative: int | None
     gap: float | None
     tie: bool
+    dtype: str = ""
+    spacing: float | None = None

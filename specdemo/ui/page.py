@@ -153,6 +153,9 @@ class Page:
         self.header.retry(self.retry, None, self.header, concurrency_limit=None, **PRIVATE)
         words = [self.prompt, self.run, self.stop, *self.controls.labelled]
         self.header.language(self.relabel, None, words, queue=False, **PRIVATE)
+        self.board.attempt(self.attempt, None, self.controls.inputs, queue=False, **PRIVATE).then(
+            None, None, None, js="() => document.getElementById('sd-run').click()", **PRIVATE
+        )
         self.glass.look(self.look, None, self.glass, queue=False, **PRIVATE)
         self.how.work(self.work, None, self.how, queue=False, **PRIVATE)
         self.chips.pick(self.pick, None, self.prompt, queue=False, **PRIVATE)
@@ -328,6 +331,11 @@ class Page:
             board = encode({"state": "refused", "running": False} | said)
         changed = [gr.skip() if values[name] == self.fresh[name] else values[name] for name in self.fresh]
         return [gr.skip() if prompt is None else prompt, board, *changed]
+
+    def attempt(self, event: gr.EventData) -> list[Any]:
+        """The settings, with what the board proposes to try set; what is no setting is passed over."""
+        wanted = event._data.get("set", {})
+        return [wanted[name] if name in wanted else gr.skip() for name in self.fresh]
 
     def look(self, visitor: gr.Request, event: gr.EventData) -> str:
         """One step of a run that this page has shown, with everything that is known of it."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from specdemo.decoding.steps import Origin, Why
+from specdemo.decoding.steps import Origin, Parting, Why
 from specdemo.metrics import Comparison, LaneMetrics, Sameness, Speed
 from specdemo.race import Mode, Request
 from specdemo.ui import figures
@@ -19,7 +19,7 @@ MANY_IDLE_STEPS = 0.5  # share of steps without a draft from which the page says
 
 def scoreboard() -> Part:
     """The scoreboard, before any run."""
-    return Part("board", elem_id="sd-board", elem_classes=["sd-part"])
+    return Part("board", events=("attempt",), elem_id="sd-board", elem_classes=["sd-part"])
 
 
 def message(key: str, **params: str | Sentence) -> dict[str, Any]:
@@ -43,7 +43,7 @@ def account(
     shown = speed in (Speed.FASTER, Speed.EQUAL, Speed.SLOWER)
     board: dict[str, Any] = {
         "verdict": verdict(request, baseline, speculative, comparison, over=over and not stopped),
-        "more": more(baseline, speculative, comparison, over=over, stopped=stopped),
+        "more": more(request, baseline, speculative, comparison, over=over, stopped=stopped),
         "mood": "fault" if speed is Speed.FAULT else "calm",
         "speed": figures.times(comparison.speedup) if shown else None,
         "wins": speed is Speed.FASTER,
@@ -94,9 +94,15 @@ def fault(comparison: Comparison) -> Sentence:
 
 
 def more(
-    baseline: LaneMetrics, speculative: LaneMetrics, comparison: Comparison, *, over: bool, stopped: bool
+    request: Request,
+    baseline: LaneMetrics,
+    speculative: LaneMetrics,
+    comparison: Comparison,
+    *,
+    over: bool,
+    stopped: bool,
 ) -> list[Sentence]:
-    """Sentences behind the verdict: what the texts are to each other, and what explains the speed."""
+    """Sentences behind the verdict: how it ended, and what the texts are to each other."""
     said: list[Sentence] = []
     if stopped:
         said.append(("verdict.stopped", {"baseline": str(baseline.tokens), "speculative": str(speculative.tokens)}))
@@ -106,18 +112,25 @@ def more(
         return said
     n = str(comparison.first_difference or 0)
     if comparison.sameness is Sameness.ROUNDING_TIE and comparison.parting and comparison.parting.gap is not None:
-        said.append(("verdict.tie", {"n": n, "gap": figures.gap(comparison.parting.gap)}))
+        said.append(_tie(n, comparison.parting))
     elif comparison.sameness is Sameness.UNEXPLAINED:
         said.append(("verdict.unexplained", {"n": n}))
     elif comparison.sameness is Sameness.SAME_DISTRIBUTION:
         said.append(("verdict.sampled", {}))
-    passes = speculative.target_passes
-    if comparison.speed is not Speed.NO_SPECULATION and passes:
-        for why, key in ((Why.NO_MATCH, "verdict.idle"), (Why.DOES_NOT_PAY, "verdict.unpaid")):
-            share = speculative.steps_without_draft[why] / passes
-            if share >= MANY_IDLE_STEPS:
-                said.append((key, {"share": figures.share(share)}))
+    elif comparison.identical and request.params.temperature and baseline.tokens == speculative.tokens:
+        said.append(("verdict.seeded", {"temperature": f"{request.params.temperature:g}"}))
+    unpaid = speculative.steps_without_draft[Why.DOES_NOT_PAY] / max(speculative.target_passes, 1)
+    if comparison.speed is not Speed.NO_SPECULATION and unpaid >= MANY_IDLE_STEPS:
+        said.append(("verdict.unpaid", {"share": figures.share(unpaid)}))
     return said
+
+
+def _tie(n: str, parting: Parting) -> Sentence:
+    """Why a parting is a rounding tie: the gap, beside the distance of two numbers that this dtype can tell apart."""
+    gap = {"n": n, "gap": figures.gap(parting.gap or 0)}
+    if parting.spacing is None:
+        return ("verdict.tie", gap)
+    return ("verdict.tie.spaced", gap | {"dtype": parting.dtype, "spacing": figures.gap(parting.spacing)})
 
 
 def speed_note(

@@ -14,7 +14,7 @@ from specdemo.decoding.steps import Stop
 from specdemo.metrics import Comparison, LaneMetrics
 from specdemo.race import Lane
 from specdemo.recording import Wrote
-from specdemo.ui import figures, scoreboard
+from specdemo.ui import advice, figures, scoreboard
 from specdemo.ui.charts import chart_figures
 from specdemo.ui.panes import PaneStream
 from specdemo.ui.parts import encode
@@ -117,8 +117,11 @@ class Show:
         board["parting"] = self._continuations(comparison)
         if self._replay_of is not None:
             board |= replayed(board, self.record, self._replay_of, self._replay_speed)
-        elif self.over:
+        elif self.over and self._state != "refused":
             board["row"] = row(self.run)
+            if not self._stopped:
+                board["more"] += advice.reasons(self.record, comparison)
+                board["try"] = advice.attempts(self.record, comparison)
         return board
 
     def _continuations(self, comparison: Comparison) -> dict[str, Any] | None:

@@ -72,10 +72,11 @@ def test_no_speedup_is_shown_of_plain_decoding_over_itself() -> None:
     ("parting", "said", "more"),
     [
         (Parting(3, 1, 2, 0.06, tie=True), "verdict.faster", "verdict.tie"),
+        (Parting(3, 1, 2, 0.06, True, "bf16", 0.0625), "verdict.faster", "verdict.tie.spaced"),
         (Parting(3, 1, 2, 1.9, tie=False), "verdict.fault", None),
         (None, "verdict.faster", "verdict.unexplained"),
     ],
-    ids=["rounding tie", "fault", "not measured"],
+    ids=["rounding tie", "rounding tie with its dtype", "fault", "not measured"],
 )
 def test_texts_that_part(parting: Parting | None, said: str, more: str | None) -> None:
     script = Synthetic()
@@ -106,6 +107,19 @@ def test_rejection_promises_the_distribution_only() -> None:
     board = board_of(shown(script, request, Ended(False)))
     assert board["figures"]["same"]["say"][0] == "distribution" and board["parting"] is None
     assert [one[0] for one in board["more"]] == ["verdict.sampled"]
+
+
+def test_shared_noise_at_a_temperature_says_that_the_seed_gives_the_words() -> None:
+    board = board_of(shown(Synthetic(), replace(REQUEST, params=SamplingParams(temperature=0.8)), Ended(False)))
+    assert board["more"][0] == ["verdict.seeded", {"temperature": "0.8"}]
+
+
+def test_a_slower_run_says_why_and_what_to_try() -> None:
+    board = board_of(shown(Synthetic(agreement=0.05), ended=Ended(False)))
+    assert [key for key, _ in board["more"]] == ["reason.foresee"]
+    assert {"gamma", "draft_length", "drafter"} >= set().union(*(one["set"] for one in board["try"]))
+    assert board_of(shown(Synthetic(agreement=0.05), steps=40)).get("try") is None, "not before it is over"
+    assert not board_of(shown(Synthetic(), ended=Ended(False)))["try"]
 
 
 def test_a_stopped_run_keeps_its_figures_and_says_so() -> None:

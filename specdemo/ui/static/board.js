@@ -1,5 +1,5 @@
 /* The scoreboard: the speedup, the sentence, six figures. It also tells every other part what the run has come to. */
-sd.parts.board = (element, { props, watch }) => {
+sd.parts.board = (element, { props, watch, trigger }) => {
   const score = element.querySelector(".sd-score");
   const find = (name) => element.querySelector(`[data-fig="${name}"]`);
   let board = {};
@@ -25,6 +25,7 @@ sd.parts.board = (element, { props, watch }) => {
     }
     same(figures.same);
     partings(board.parting);
+    attempts(board.running ? [] : board.try ?? []);
     element.querySelector(".sd-figs").hidden = !board.figures;
   }
 
@@ -39,9 +40,34 @@ sd.parts.board = (element, { props, watch }) => {
     const place = element.querySelector(".sd-parting");
     place.hidden = !parting;
     if (!parting) return;
+    if (board.mood === "fault") place.open = true;
     for (const lane of ["baseline", "speculative"]) {
       place.querySelector(`[data-lane=${lane}]`).textContent = parting[lane].trimStart().replace(/\s*\n\s*/g, " ⏎ ");
     }
+  }
+
+  /* After a run that gained nothing: settings to try. A press sets them and runs. */
+  function attempts(list) {
+    const place = element.querySelector(".sd-try");
+    place.hidden = !list.length;
+    place.replaceChildren(place.firstElementChild, ...list.map((one) => {
+      const button = sd.make("button", "sd-opt", sd.sentence(one.say));
+      button.type = "button";
+      button.append(" ", sd.make("i", "", sd.sentence(one.note)));
+      button.addEventListener("click", () => {
+        for (const other of place.querySelectorAll("button")) other.disabled = true; // until the run has begun
+        trigger("attempt", { set: one.set });
+      });
+      return button;
+    }));
+  }
+
+  /* What a figure means: by pointer, focus or tap. */
+  for (const button of element.querySelectorAll("[data-about]")) {
+    const explain = () => sd.tooltip.explain(button, sd.say(button.dataset.about));
+    for (const event of ["pointerenter", "focus", "click"]) button.addEventListener(event, explain);
+    for (const event of ["pointerleave", "blur"]) button.addEventListener(event, sd.tooltip.hide);
+    button.addEventListener("keydown", (event) => { if (event.key === "Escape") sd.tooltip.hide(); });
   }
 
   /* One polite line for a screen reader: start, finish, stop and refusal; figures change too often to be read out. */

@@ -1,4 +1,4 @@
-/* One tooltip for every token of both panes: opened by pointer, focus, arrow keys or tap. */
+/* One tooltip for every token of both panes, and for what a figure means: opened by pointer, focus, arrow keys or tap. */
 sd.tooltip = (() => {
   let tip = null;
   let shown = null;
@@ -67,6 +67,17 @@ sd.tooltip = (() => {
     hide();
     box();
     fill(token, step);
+    stand(anchor);
+  }
+
+  /* Words instead of a token. */
+  function explain(anchor, words) {
+    hide();
+    box().replaceChildren(sd.make("p", "", words));
+    stand(anchor);
+  }
+
+  function stand(anchor) {
     tip.hidden = false;
     shown = anchor;
     anchor.classList.add("sel");
@@ -84,5 +95,5 @@ sd.tooltip = (() => {
 
   addEventListener("scroll", () => shown && place(shown), true);
   addEventListener("resize", hide);
-  return { show, hide, get anchor() { return shown; } };
+  return { show, explain, hide, get anchor() { return shown; } };
 })();
