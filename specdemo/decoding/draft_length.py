@@ -330,6 +330,8 @@ class _Acceptance:
 
     def learn(self, step: Step) -> None:
         if not step.drafted:
+            if not step.gamma:  # nobody looks, and the text goes on
+                self._start_anew(self._level)
             return
         passed = [drafted.verdict is Verdict.ACCEPTED for drafted in step.drafted[: step.judged]]
         shape = self._shape()
@@ -338,8 +340,7 @@ class _Acceptance:
         for weight, a in zip(self._level, self.GRID, strict=True):
             rates = [a * odds / (a * odds + 1 - a) for odds in shape[: len(passed)]]
             level.append(weight * prod(rate if yes else 1 - rate for rate, yes in zip(rates, passed, strict=True)))
-        whole, new = sum(level), self.ANEW
-        self._level = [(1 - new) * weight / whole + new * p for weight, p in zip(level, self._prior, strict=True)]
+        self._start_anew(level)
         kept = self.KEPT
         self._seen = [(kept * yes, kept * no) for yes, no in self._seen]
         self._foreseen = [(kept * yes, kept * no) for yes, no in self._foreseen]
@@ -348,6 +349,10 @@ class _Acceptance:
             self._seen[i] = (accepted + yes, refused + (not yes))
             accepted, refused = self._foreseen[i]
             self._foreseen[i] = (accepted + alpha, refused + 1 - alpha)
+
+    def _start_anew(self, level: list[float]) -> None:
+        whole, new = sum(level), self.ANEW
+        self._level = [(1 - new) * weight / whole + new * p for weight, p in zip(level, self._prior, strict=True)]
 
     def expected(self) -> list[float]:
         """E(γ) for γ = 0 .. longest: 1 + a1 + a1 a2 + ..., over all levels."""

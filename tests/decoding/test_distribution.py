@@ -15,6 +15,7 @@ from torch import Tensor
 
 from specdemo.decoding import sampling
 from specdemo.decoding.autoregressive import autoregressive
+from specdemo.decoding.draft_length import Policy
 from specdemo.decoding.drafter import Draft, Drafter, Draw
 from specdemo.decoding.ending import Ending, Limits
 from specdemo.decoding.params import SamplingParams
@@ -76,7 +77,12 @@ def combined_drafter(target: Tables) -> Drafter:
 
 
 def histogram(
-    target: Tables, make: Callable[[Tables], Drafter], params: SamplingParams, rule: Rule, gamma: int, runs: int = RUNS
+    target: Tables,
+    make: Callable[[Tables], Drafter],
+    params: SamplingParams,
+    rule: Rule,
+    gamma: int | Callable[[], Policy],
+    runs: int = RUNS,
 ) -> np.ndarray:
     """How often each sequence of len(levels) tokens is written, over the seeds 0 .. runs - 1."""
     n, vocab = len(target.levels), target.vocab_size
@@ -87,7 +93,8 @@ def histogram(
         seeded = SamplingParams(**{name: getattr(params, name) for name in params.__slots__} | {"seed": seed})
         ending = Ending(limits, len(target.prompt))
         row = 0
-        for step in speculative(runner, drafter, target.prompt, seeded, rule, gamma, ending):
+        length = gamma if isinstance(gamma, int) else gamma()
+        for step in speculative(runner, drafter, target.prompt, seeded, rule, length, ending):
             for token in step.tokens:
                 row = row * vocab + token.id
         found[row] += 1
@@ -141,14 +148,17 @@ def chain(first_row: list[float]) -> Tables:
 CHAIN, DRAFT_CHAIN = chain([0.35, 0.45, 0.2]), chain([0.3, 0.2, 0.5])
 
 
-def long_run(rule: Rule, params: SamplingParams = HOT, tokens: int = 3000) -> tuple[np.ndarray, np.ndarray]:
-    """How often each token followed each pair in one run of a Markov chain, γ = 3, and how often it should: both [27].
+def long_run(
+    rule: Rule, params: SamplingParams = HOT, tokens: int = 3000, gamma: int | Policy = 3
+) -> tuple[np.ndarray, np.ndarray]:
+    """How often each token followed each pair in one run of a Markov chain, and how often it should: both [27].
 
     Conditional on how often each pair came up, so the freedom is less than the cells say: a little on the safe side.
     """
     ending = Ending(Limits(tokens, tokens + 10), 1)
     ids = [0]
-    for step in speculative(ChainRunner(CHAIN), ModelDrafter(ChainRunner(DRAFT_CHAIN)), (0,), params, rule, 3, ending):
+    drafter = ModelDrafter(ChainRunner(DRAFT_CHAIN))
+    for step in speculative(ChainRunner(CHAIN), drafter, (0,), params, rule, gamma, ending):
         ids += [token.id for token in step.tokens]
     triples = np.zeros((3, 3, 3))
     for triple in zip(ids, ids[1:], ids[2:], strict=False):

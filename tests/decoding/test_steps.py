@@ -1,4 +1,4 @@
-"""What holds for every Step and every Trace of real runs, whatever the prompt, the sampling, the rule and γ."""
+"""What holds for every Step and every Trace of real runs, whatever the prompt, sampling, rule and draft lengths."""
 
 from __future__ import annotations
 
@@ -10,16 +10,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from specdemo.decoding.autoregressive import autoregressive
+from specdemo.decoding.draft_length import policy
 from specdemo.decoding.ending import Ending, Limits
 from specdemo.decoding.params import SamplingParams
 from specdemo.decoding.speculative import speculative
-from specdemo.decoding.steps import Origin, Rule, Step, Trace, Verdict, Why
+from specdemo.decoding.steps import DraftLength, Origin, Rule, Step, Trace, Verdict, Why
 from specdemo.drafters.model import ModelDrafter
 from specdemo.drafters.ngram import NgramDrafter
 from tests.tables import CPU, ChainRunner, Tables
 from tests.threads import one_thread  # noqa: F401
 
 VOCAB = 12
+UNASKED = (Why.PREFILL, Why.PLAIN, Why.INTERVAL, Why.CALIBRATION, Why.DOES_NOT_PAY, Why.FALLBACK)
 G = torch.Generator().manual_seed(0)
 CHAIN = Tables((torch.zeros(1, VOCAB), 2 * torch.randn(VOCAB, VOCAB, generator=G)))
 DRAFT = CHAIN.like(0.8)
@@ -46,9 +48,8 @@ def runs(draw: st.DrawFn) -> Trace:
     prompt, params, rule = tuple(draw(PROMPTS)), draw(PARAMS), draw(st.sampled_from(Rule))
     drafter = draw(st.sampled_from([NgramDrafter(CPU, 3, 1), ModelDrafter(ChainRunner(DRAFT))]))
     limits = draw(LIMITS)
-    steps = speculative(
-        ChainRunner(CHAIN), drafter, prompt, params, rule, draw(st.integers(0, 16)), Ending(limits, len(prompt))
-    )
+    length = policy(draw(st.sampled_from(DraftLength)), draw(st.integers(0, 16)))
+    steps = speculative(ChainRunner(CHAIN), drafter, prompt, params, rule, length, Ending(limits, len(prompt)))
     return Trace("speculative", prompt, params, rule, tuple(steps))
 
 
@@ -86,8 +87,9 @@ def assert_origins_agree_with_verdicts(step: Step) -> None:
     ids = [t.id for t in step.tokens][:n]
     assert ids == [d.id for d in step.drafted][: len(ids)]
     assert all(d.parent is None for d in step.drafted)
-    assert (step.why in (Why.PREFILL, Why.PLAIN)) <= (k == 0)
-    assert (step.why is Why.POLICY) <= (k == step.gamma)
+    assert (step.why in UNASKED) <= (k == step.gamma == 0)
+    assert (step.why in (Why.POLICY, Why.PROBE)) <= (k == step.gamma > 0)
+    assert (step.why in (Why.NO_MATCH, Why.UNSURE)) <= (k < step.gamma)
 
 
 def assert_probabilities(step: Step, params: SamplingParams) -> None:
