@@ -11,6 +11,7 @@ from typing import Any
 from specdemo.models.progress import Progress
 from specdemo.ui.engine import Engine, Fact
 from specdemo.ui.parts import encode
+from specdemo.ui.text.below import recognise
 
 
 class Loaded(StrEnum):
@@ -34,7 +35,8 @@ class Status:
     def line(self) -> str:
         """As the header's script reads it."""
         fraction = None if self.fraction is None else round(self.fraction, 2)
-        return encode({"state": self.state, "fraction": fraction, "message": self.message, "facts": self.facts})
+        message = recognise(self.message)
+        return encode({"state": self.state, "fraction": fraction, "message": message, "facts": self.facts})
 
 
 class Desk:

@@ -52,12 +52,14 @@ def _load(spec: PairSpec, progress: Progress, before: Pair | None) -> Pair:
 def _facts(pair: Pair) -> list[Fact]:
     facts = pair.facts
     drafter = " ".join(filter(None, (facts["drafter"], facts.get("draft precision"))))
-    device = f"CPU, {facts['threads']} threads" if facts["device"] == "cpu" else facts["device"]
+    if pair.spec.drafter == NGRAM:
+        drafter = ("drafter.ngram", {})
+    device = ("device.cpu", {"threads": facts["threads"]}) if facts["device"] == "cpu" else facts["device"]
     precision = facts["target precision"]
     if pair.choice.measured:
         precision = f"{precision} ({1000 * pair.choice.measured[pair.target_precision]:.0f} ms)"
     promise = ("promise.bits" if pair.bits_promised else "promise.rounding", {})
-    shapes = [("shapes", {"padding": f"{pair.padding:.1f}"})] if pair.spec.equal_shapes else []
+    shapes = [("shapes", {"padding": f"{pair.padding:.1f}"})] if pair.padding > 1 else []
     return [facts["target"], drafter, precision, device, promise, *shapes]
 
 

@@ -30,6 +30,7 @@ from specdemo.ui.report import FILES, row
 from specdemo.ui.runs import RUNS_KEPT, Run, Runs
 from specdemo.ui.show import Show
 from specdemo.ui.text import DEFAULT, say
+from specdemo.ui.text.below import recognise
 from specdemo.ui.theme import theme
 from specdemo.ui.worker import Order, Refused, Worker
 
@@ -234,7 +235,7 @@ class Page:
         try:
             run = Run(read(str(event._data.get("text", ""))))
         except TraceFileRefused as error:
-            return encode({"at": time.time(), "refused": ("load.refused", {"message": str(error)})})
+            return encode({"at": time.time(), "refused": ("load.refused", {"message": recognise(str(error))})})
         self.runs.keep(visitor.session_hash, run, in_panes=False)
         return encode({"at": time.time(), "rows": [row(run, "file") | {"name": str(event._data.get("name", ""))[:60]}]})
 

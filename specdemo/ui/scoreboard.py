@@ -12,6 +12,7 @@ from specdemo.metrics import Comparison, LaneMetrics, Sameness, Speed
 from specdemo.race import Mode, Request
 from specdemo.ui import figures
 from specdemo.ui.parts import Part
+from specdemo.ui.text.below import recognise
 
 Sentence = tuple[str, dict[str, str]]
 MANY_IDLE_STEPS = 0.5  # share of steps without a draft from which the page says so
@@ -23,8 +24,10 @@ def scoreboard() -> Part:
 
 
 def message(key: str, **params: str | Sentence) -> dict[str, Any]:
-    """A board that shows one sentence: what is awaited, or what is wrong."""
+    """A board that shows one sentence: what is awaited, or what is wrong. message: what another floor said of it."""
     wrong = key in ("refused", "failed", "unloaded") or key.startswith("refused.")
+    if isinstance(params.get("message"), str):
+        params["message"] = recognise(params["message"])
     said: Sentence = (key, params)
     return {"verdict": said, "mood": "refused" if wrong else "calm"}
 

@@ -7,7 +7,7 @@ sd.parts.header = (element, { props, watch, trigger }) => {
   function draw() {
     const { state: kind, facts, message, fraction } = state;
     element.querySelector(".sd-pair").dataset.state = kind;
-    const label = kind === "ready" ? facts.map((fact) => (typeof fact === "string" ? fact : sd.sentence(fact))) : [sd.say(kind === "failed" ? "unavailable" : "loading"), kind === "loading" ? message : ""];
+    const label = kind === "ready" ? facts.map(sd.told) : [sd.say(kind === "failed" ? "unavailable" : "loading"), kind === "loading" ? sd.told(message) : ""];
     find("pair").textContent = label[0] ?? "";
     find("more").textContent = label.slice(1).filter(Boolean).map((fact) => ` · ${fact}`).join("");
     const bar = find("bar");
@@ -15,7 +15,7 @@ sd.parts.header = (element, { props, watch, trigger }) => {
     bar.classList.toggle("sd-unknown", fraction === null || fraction === undefined);
     bar.firstElementChild.style.width = `${100 * (fraction ?? 1)}%`;
     find("trouble").hidden = kind !== "failed";
-    find("why").textContent = kind === "failed" ? message : "";
+    find("why").textContent = kind === "failed" ? sd.told(message) : "";
     sd.emit("pair", state);
   }
 

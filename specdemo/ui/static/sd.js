@@ -99,6 +99,8 @@ window.sd = (() => {
       else requestAnimationFrame(draw);
     },
     sentence: ([key, params]) => kit.say(key, params),
+    /* A text as it came, or a sentence: what other floors say is not always known here. */
+    told: (text) => (typeof text === "string" ? text : kit.sentence(text)),
     mount(name, element, props, watch, trigger) {
       kit.localise(element);
       kit.on("language", () => kit.localise(element));

@@ -555,4 +555,8 @@ STRINGS = {
     "how.loses.3": "Checking several tokens costs more than one: v grows where the device is already busy computing, "
     "as in large batches.",
     "how.loses.4": "γ is too long: each further token is reached more rarely and costs the same.",
+    # what the floors below say
+    "then": "{first} {rest}",
+    # what the floors below say
+    "device.cpu": "CPU, {threads} threads",
 }

@@ -499,4 +499,6 @@ STRINGS = {
     "how.loses.2": "草稿太贵：α 大约低于 c 时，连起草一个词元都亏。",
     "how.loses.3": "检查几个词元比一个贵：设备已忙于计算时（例如大批量），v 会变大。",
     "how.loses.4": "γ 太长：越靠后的词元越难轮到，代价却一样。",
+    "then": "{first}{rest}",
+    "device.cpu": "CPU，{threads} 线程",
 }

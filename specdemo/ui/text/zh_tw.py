@@ -499,4 +499,6 @@ STRINGS = {
     "how.loses.2": "草稿太貴：α 大約低於 c 時，連起草一個詞元都虧。",
     "how.loses.3": "檢查幾個詞元比一個貴：裝置已忙於計算時（例如大批次），v 會變大。",
     "how.loses.4": "γ 太長：越靠後的詞元越難輪到，代價卻一樣。",
+    "then": "{first}{rest}",
+    "device.cpu": "CPU，{threads} 執行緒",
 }
