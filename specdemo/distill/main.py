@@ -37,12 +37,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_common(train)
     train.add_argument("--corpus", type=Path, default=CORPUS, help="folder of the shards (default: %(default)s)")
     _add_layers(train)
-    train.add_argument("--vocabulary", type=int, default=8192, help="tokens that the head can draft (%(default)s)")
+    train.add_argument("--vocabulary", type=int, default=6144, help="tokens that the head can draft (%(default)s)")
     train.add_argument("--longest", type=int, default=768, metavar="TOKENS", help="a row is cut here (%(default)s)")
     train.add_argument("--steps", type=int, default=2000, help="optimiser steps in all (%(default)s)")
-    train.add_argument("--batch", type=int, default=3072, metavar="TOKENS", help="padding included (%(default)s)")
+    train.add_argument("--batch", type=int, default=1200, metavar="TOKENS", help="padding included (%(default)s)")
     train.add_argument("--unrolled", type=int, default=3, help="drafted tokens that are trained for (%(default)s)")
-    train.add_argument("--learning-rate", type=float, default=1e-3, help="(%(default)s)")
+    train.add_argument("--learning-rate", type=float, default=3e-3, help="(%(default)s)")
+    train.add_argument("--train-output", action="store_true", help="the output matrix, too, not the target's own rows")
     train.add_argument("--every", type=int, default=100, help="steps between checkpoints (%(default)s)")
     export = commands.add_parser("export", help="write the trained head as a folder that other engines read, too")
     _add_common(export)
@@ -126,7 +127,9 @@ def train(args: argparse.Namespace) -> int:
         print(f"hidden states of {done:,} of {total:,} tokens", file=sys.stderr)
     rows = examples(store, args.corpus, args.longest)
     ids = drafted_ids(args.work / CHECKPOINT, rows, model, tokenizer, args.vocabulary)
-    recipe = Recipe(args.steps, args.batch, args.unrolled, learning_rate=args.learning_rate)
+    recipe = Recipe(
+        args.steps, args.batch, args.unrolled, learning_rate=args.learning_rate, train_output=args.train_output
+    )
     run = Trainer(new_head(model, ids, len(layers)), model, ids, layers, rows, recipe, args.work / CHECKPOINT)
     with tqdm(total=recipe.steps, initial=run.step, unit="step") as bar:
         for progress in run.run():
