@@ -21,7 +21,7 @@ from specdemo.bench.tasks import SAMPLINGS, TASKS, TaskContest, TaskSettings, us
 from specdemo.decoding.steps import DraftLength
 from specdemo.environment import Watch, busy_processes, environment
 from specdemo.models.errors import ModelUnavailable, PairRefused
-from specdemo.models.pair_options import AUTO, COMBINED, EMBEDDED, MAX_GAMMA, NGRAM
+from specdemo.models.pair_options import COMBINED, EMBEDDED, MAX_GAMMA, NGRAM
 from specdemo.race import RequestRefused
 
 VOID, REFUSED = 1, 2
@@ -51,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--gamma", default=str(rows.gamma), help="draft length; with --tasks also several, as in 3,5,7 (%(default)s)"
     )
     parser.add_argument("--target", default=rows.target, metavar="PATH", help="a folder or hub id (%(default)s)")
-    parser.add_argument("--precision", help=f"of both sides ({rows.precision}, of tasks {tasks.precision})")
+    parser.add_argument("--precision", default=rows.precision, help="of both sides (%(default)s)")
     parser.add_argument("--device", help="as torch names it (cuda where there is one, else cpu)")
     parser.add_argument(
         "--draft-layers",
@@ -152,7 +152,7 @@ def _settings(args: argparse.Namespace) -> Settings:
         raise Refused("Several draft lengths can be compared with --tasks only.")
     settings = Settings(
         target=args.target,
-        precision=args.precision or Settings().precision,
+        precision=args.precision,
         device=args.device,
         gamma=gamma,
         draft_layers=args.draft_layers,
@@ -167,7 +167,7 @@ def _task_settings(args: argparse.Namespace) -> TaskSettings:
     policies = {_dashed(policy): policy for policy in DraftLength}
     settings = TaskSettings(
         target=args.target,
-        precision=args.precision or AUTO,
+        precision=args.precision,
         device=args.device,
         drafters=tuple(dict.fromkeys(args.drafter or usual_drafters(args.target))),
         kinds=tuple(_part(args.kinds, _kinds(prompts), "kind")),
