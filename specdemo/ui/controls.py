@@ -225,7 +225,8 @@ def summary(values: dict[str, Any]) -> list[tuple[str, dict[str, str]]]:
     rest = {"gamma": str(values["gamma"]), "max_new_tokens": str(values["max_new_tokens"])}
     length = values["draft_length"]
     policy = [] if length == DraftLength.FIXED else [(f"draft_length.{length}", {})]
-    return [sampling, ("summary.rest", rest), *policy, (f"mode.{values['mode']}", {})]
+    mode = [] if values["mode"] == Mode.RACED else [(f"mode.{values['mode']}", {})]
+    return [sampling, ("summary.rest", rest), *policy, *mode]
 
 
 def _stop_strings(typed: Any) -> tuple[str, ...]:

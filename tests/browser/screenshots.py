@@ -85,6 +85,49 @@ def settings(page: Page, script: Synthetic) -> None:
     page.get_by_label("Draft model").wait_for()
 
 
+def present(page: Page, script: Synthetic) -> None:
+    """A run in the presenter view, begun by key."""
+    page.keyboard.press("Enter")
+    wait_for_state(page, "done", "refused")
+
+
+def chat(page: Page, script: Synthetic) -> None:
+    """The second turn of a chat."""
+    page.click(".sd-chatsw")
+    for prompt in (PROMPT, "And if order does not matter?"):
+        before = page.locator(".sd-score").get_attribute("data-run")
+        ask(page, prompt)
+        page.wait_for_function("before => document.querySelector('.sd-score').dataset.run !== before", arg=before)
+        wait_for_state(page, "done")
+
+
+def tour(at: int) -> Act:
+    """A step of the tour, after a run."""
+
+    def act(page: Page, script: Synthetic) -> None:
+        finish(page, script)
+        page.click("[data-head=tour]")
+        for _ in range(at - 1):
+            page.keyboard.press("ArrowRight")
+
+    return act
+
+
+def how(page: Page, script: Synthetic) -> None:
+    """How it works, with a step of the last run."""
+    finish(page, script)
+    page.locator("[data-head=how]").click()
+    page.wait_for_selector("[data-how=worked]:not([hidden])")
+
+
+def replay(page: Page, script: Synthetic) -> None:
+    """A finished run, again from its times."""
+    finish(page, script)
+    page.click("[data-act=replay]")
+    page.wait_for_function("() => document.querySelectorAll('#sd-baseline .t').length > 20")
+    page.wait_for_timeout(600)  # the figures follow at most four times a second
+
+
 def empty(page: Page, script: Synthetic) -> None:
     """An empty prompt."""
     ask(page, "")
@@ -143,6 +186,18 @@ STATES: dict[
     "settings-dark": (settings, DESKTOP, "?__theme=dark", "en-US"),
     "refused": (empty, DESKTOP, "", "en-US"),
     "failed": (failed, DESKTOP, "", "en-US"),
+    "refused-link": (wait, DESKTOP, "?gamma=99&prompt=Hello&temperature=0.5", "en-US"),
+    "presenter": (present, PROJECTOR, "?view=presenter", "en-US"),
+    "presenter-dark": (present, PROJECTOR, "?view=presenter&__theme=dark", "en-US"),
+    "presenter-zh": (present, PROJECTOR, "?view=presenter", "zh-CN"),
+    "chat": (chat, DESKTOP, "", "en-US"),
+    "chat-phone": (chat, PHONE, "?__theme=dark", "zh-TW"),
+    "tour": (tour(2), DESKTOP, "", "en-US"),
+    "tour-phone": (tour(4), PHONE, "", "zh-CN"),
+    "how": (how, DESKTOP, "", "en-US"),
+    "how-phone": (how, PHONE, "?__theme=dark", "zh-CN"),
+    "settings-phone": (settings, PHONE, "", "en-US"),
+    "replay": (replay, DESKTOP, "", "en-US"),
     "tie": (parted(True), DESKTOP, "", "en-US"),
     "fault": (parted(False), DESKTOP, "", "en-US"),
     "slower": (slower, DESKTOP, "", "en-US"),
@@ -158,9 +213,9 @@ def scripted(browser: Browser, folder: Path, names: list[str]) -> None:
                 continue
             vars(script).update(vars(Synthetic(words=script.words)))
             with standing(browser, demo.url + link, size, language) as page:
-                page.wait_for_selector(".sd-pair[data-state=ready]")
+                page.wait_for_selector(".sd-pair[data-state=ready]", state="attached")
                 act(page, script)
-                picture(page, folder, name, full=size == PHONE)
+                picture(page, folder, name, full=size == PHONE or act is how)
                 script.go.set()
     if not names or "loading" in names:
         script = Synthetic()
@@ -185,7 +240,7 @@ def embedded(browser: Browser, folder: Path) -> None:
         for name, link in (("screenshot", ""), ("screenshot-dark", "?__theme=dark")):
             with standing(browser, demo.url + link, DESKTOP, "en-US") as page:
                 page.wait_for_selector(".sd-pair[data-state=ready]", timeout=300_000)
-                page.get_by_role("button", name="Quote the source").click()
+                page.get_by_role("button", name="Quote").click()
                 page.wait_for_function("() => document.querySelector('#sd-prompt textarea').value.startsWith('Repeat')")
                 page.click("#sd-run")
                 page.wait_for_selector(".sd-score[data-state=done]", timeout=300_000)
@@ -211,7 +266,7 @@ def standing(browser: Browser, url: str, size: tuple[int, int], language: str) -
     context = browser.new_context(viewport={"width": size[0], "height": size[1]}, locale=language)
     page = context.new_page()
     page.goto(url)
-    page.wait_for_selector(".sd-chip")
+    page.wait_for_selector(".sd-chip", state="attached")
     yield page
     context.close()
 

@@ -1,0 +1,84 @@
+"""axe-core finds no serious violation: light and dark, English and Chinese, before a run, after it, and in every view.
+
+What no checker sees is held here, too: reduced motion, 200 % zoom, and a page that can be worked by keyboard alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import Demo, run, wait_for_state
+
+pytestmark = pytest.mark.browser
+
+GRAVE = ("serious", "critical")
+
+
+def violations(page: Page) -> list[str]:
+    """What is wrong on the page as it stands, one line a node."""
+    found = Axe().run(page).response["violations"]
+    return [
+        f"{one['id']} ({one['impact']}): {node['html'][:160]}"
+        for one in found
+        if one["impact"] in GRAVE
+        for node in one["nodes"]
+    ]
+
+
+@pytest.mark.parametrize("language", ["en", "zh-CN", "zh-TW"])
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_axe_finds_no_serious_violation(demo: Demo, open_page: Callable[..., Page], theme: str, language: str) -> None:
+    page = open_page(f"{demo.url}?__theme={theme}&lang={language}")
+    page.wait_for_selector(".sd-pair[data-state=ready]")
+    expect(page.locator("html")).to_have_attribute("lang", language)
+    assert violations(page) == []
+    page.locator(".sd-chatsw").click()
+    run(page)
+    page.locator("[data-view=steps]").click()
+    page.focus("#sd-speculative .sd-text")
+    page.keyboard.press("Home")
+    assert violations(page) == []
+    page.keyboard.press("Escape")
+    page.locator(".sd-set").click()
+    expect(page.locator("[data-settings=close]")).to_be_focused()
+    assert violations(page) == []
+    page.keyboard.press("Escape")
+    page.locator("[data-head=tour]").click()
+    assert violations(page) == []
+    page.keyboard.press("Escape")
+    page.locator("[data-head=present]").click()
+    assert violations(page) == []
+
+
+def test_reduced_motion_moves_nothing(demo: Demo, open_page: Callable[..., Page]) -> None:
+    page = open_page(demo.url, reduced_motion="reduce")
+    run(page)
+    moving = """() => [...document.querySelectorAll(".sd-part *")].filter((node) => {
+        const style = getComputedStyle(node);
+        return style.animationName !== "none" || parseFloat(style.transitionDuration) > 0.01;
+    }).map((node) => node.outerHTML.slice(0, 80))"""
+    assert page.evaluate(moving) == []
+
+
+def test_at_200_percent_zoom_nothing_is_cut_off(demo: Demo, open_page: Callable[..., Page]) -> None:
+    """Zooming a 1280 pixel window to 200 % leaves 640 CSS pixels."""
+    page = open_page(demo.url, viewport={"width": 640, "height": 400}, device_scale_factor=2)
+    run(page)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 640
+
+
+def test_a_run_needs_no_pointer(demo: Demo, page: Page) -> None:
+    reached = set()
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        reached.add(page.evaluate("document.activeElement.id || document.activeElement.className"))
+        if page.evaluate("document.activeElement.id") == "sd-run":
+            break
+    assert {"sd-run"} <= reached
+    page.keyboard.press("Enter")
+    wait_for_state(page, "done")
+    expect(page.locator(".sd-status")).to_contain_text("× faster")
