@@ -52,9 +52,10 @@ def probe(runner: Runner, gamma: int = 16) -> Probe:
 
     It takes about a second at 25 ms a step. Leaves the runner empty.
     """
-    rows = tuple(sorted({min(n, gamma + 1) for n in (2, 5, 9, 17)} | {gamma + 1}))
+    most = max(2, min(gamma + 1, runner.max_length // 2))  # a short context leaves room for what is compared
+    rows = tuple(sorted({min(n, most) for n in (2, 5, 9, 17)} | {most}))
     longest = max(*rows, STEPS) + 1
-    contexts = tuple(c for c in CONTEXTS if c + longest <= runner.max_length)
+    contexts = tuple(c for c in CONTEXTS if c + longest <= runner.max_length) or (1,)
     ids = torch.randint(runner.vocab_size, (contexts[-1] + longest,), generator=torch.Generator().manual_seed(0))
     ids = ids.to(runner.device)
     runner.begin(len(ids))

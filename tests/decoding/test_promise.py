@@ -71,3 +71,12 @@ def test_a_short_context_is_probed_within_its_length() -> None:
     stub.max_length = 64
     assert probe(stub).contexts == (5, 30)
     assert stub.capacity <= 64 and stub.length == 0
+
+
+@pytest.mark.parametrize("length", [8, 20, 50])
+def test_a_short_context_is_probed_as_far_as_it_goes(length: int) -> None:
+    runner = Stub()
+    runner.max_length = length
+    result = probe(runner, gamma=16)
+    assert result.promise is Promise.BIT_IDENTICAL and result.compared > 0
+    assert runner.capacity <= length
