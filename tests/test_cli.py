@@ -21,7 +21,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from specdemo import cli, terminal, trace_files
-from specdemo.decoding.steps import Drafted, Origin, Parting, Rule, Step, Stop, Token, Verdict, Why
+from specdemo.decoding.steps import Drafted, DraftLength, Origin, Parting, Rule, Step, Stop, Token, Verdict, Why
 from specdemo.metrics import LaneMetrics, compare
 from specdemo.models.errors import ModelUnavailable, PairRefused
 from specdemo.models.pair_options import PairSpec
@@ -118,7 +118,7 @@ def test_the_summary_holds_the_figures_and_the_verdicts(
 def test_every_option_reaches_the_pair_and_the_request(scripted: SimpleNamespace) -> None:
     options = "--target T --target-precision bf16 --equal-shapes --drafter D --draft-precision int8 --device cpu"
     options += " --temperature 0.7 --top-k 40 --top-p 0.9 --min-p 0.05 --repetition-penalty 1.1"
-    options += " --draft-temperature 0.5 --seed 3 --gamma 2 --rule block"
+    options += " --draft-temperature 0.5 --seed 3 --gamma 2 --draft-length cost-optimal --rule block"
     options += " --mode one-after-another --max-new-tokens 9 --stop a --stop b"
     assert cli.main(["run", "hi", *options.split()]) == 0
     spec, request = scripted.spec, scripted.request
@@ -127,6 +127,7 @@ def test_every_option_reaches_the_pair_and_the_request(scripted: SimpleNamespace
     assert (params.temperature, params.top_k, params.top_p, params.min_p) == (0.7, 40, 0.9, 0.05)
     assert (params.repetition_penalty, params.draft_temperature, params.seed) == (1.1, 0.5, 3)
     assert (request.gamma, request.rule, request.mode) == (2, Rule.BLOCK, Mode.ONE_AFTER_ANOTHER)
+    assert request.draft_length is DraftLength.COST_OPTIMAL
     assert (request.max_new_tokens, request.stop_strings) == (9, ("a", "b"))
     assert request.prompt_ids == tuple(TOKENIZER.encode("hi"))
 
@@ -134,6 +135,7 @@ def test_every_option_reaches_the_pair_and_the_request(scripted: SimpleNamespace
 def test_the_names_on_the_command_line_are_those_of_the_engine() -> None:
     assert [name.replace("-", " ") for name in cli.RULES] == list(Rule)
     assert [name.replace("-", " ") for name in cli.MODES] == list(Mode)
+    assert [name.replace("-", " ") for name in cli.DRAFT_LENGTHS] == list(DraftLength)
 
 
 def test_both_traces_are_kept(scripted: SimpleNamespace, tmp_path: Path) -> None:
