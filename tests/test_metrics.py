@@ -264,3 +264,13 @@ def test_the_first_difference_is_where_the_texts_first_differ(a: list[int], b: l
 )
 def test_what_is_promised_depends_on_the_rule(rule: Rule, temperature: float, promised: bool) -> None:
     assert identity_promised(rule, temperature) is promised
+
+
+def test_plain_steps_are_counted_by_why_and_giving_up_by_where() -> None:
+    token = (Token(1, Origin.TARGET),)
+    whys = [Why.PREFILL, Why.NO_MATCH, Why.DOES_NOT_PAY, Why.DOES_NOT_PAY, Why.FALLBACK, Why.FALLBACK]
+    lane = LaneMetrics.of(
+        Step(token, why=why, draft_seconds=0.0, verify_seconds=1.0, other_seconds=0.0) for why in whys
+    )
+    assert lane.steps_without_draft == {Why.NO_MATCH: 1, Why.DOES_NOT_PAY: 2, Why.FALLBACK: 2}
+    assert lane.fell_back_at == 4, "tokens that stood before"

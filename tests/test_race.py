@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from specdemo import race as race_module
 from specdemo.decoding.params import SamplingParams
-from specdemo.decoding.steps import Origin, Rule, Step, Stop, Token
+from specdemo.decoding.steps import DraftLength, Origin, Rule, Step, Stop, Token
 from specdemo.drafters.model import ModelDrafter
 from specdemo.race import Lane, Mode, Request, RequestRefused, check, race
 from tests.tables import ChainRunner, Tables
@@ -37,6 +37,7 @@ class ToyPair:
 
 
 REQUEST = Request(prompt_ids=(1, 2, 3), max_new_tokens=20, gamma=3)
+REQUEST_FIXED = replace(REQUEST, params=SamplingParams(temperature=1.0), max_new_tokens=50)
 
 
 def lane_of(seconds: list[float], log: list[str], name: str) -> Iterator[Step]:
@@ -128,6 +129,19 @@ def test_a_real_race_runs_both_lanes_to_their_ends(mode: Mode, rule: Rule) -> No
         assert [e.step.stop for e in events if e.lane is lane][-1] is Stop.BUDGET
     for event in events:
         assert pickle.loads(pickle.dumps(event)) == event
+
+
+@pytest.mark.parametrize("draft_length", DraftLength)
+def test_the_draft_length_policy_moves_no_word_and_starts_anew_in_every_race(draft_length: DraftLength) -> None:
+    request = replace(REQUEST, params=SamplingParams(temperature=1.0), draft_length=draft_length, max_new_tokens=50)
+    pair = ToyPair()
+    fixed, moved, again = (
+        [t.id for e in race(pair, asked) if e.lane is Lane.SPECULATIVE for t in e.step.tokens]
+        for asked in (REQUEST_FIXED, request, request)
+    )
+    assert fixed == moved == again
+    first = [next(e.step for e in race(pair, request) if e.lane is Lane.SPECULATIVE and e.step.drafted) for _ in "ab"]
+    assert first[0].gamma == first[1].gamma > 0
 
 
 def test_the_next_race_owes_nothing_to_one_that_was_stopped() -> None:
@@ -226,6 +240,7 @@ def test_a_number_at_the_edge_runs(name: str, value: float) -> None:
     replace(REQUEST, rule="rejection"),
     replace(REQUEST, rule=None),
     replace(REQUEST, mode="raced"),
+    replace(REQUEST, draft_length="fixed"),
 ])  # fmt: skip
 def test_what_no_lane_can_run_is_refused(request_: Request) -> None:
     assert_refused(request_)

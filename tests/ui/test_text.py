@@ -7,6 +7,7 @@ from string import Formatter
 
 import pytest
 
+from specdemo.decoding.steps import Why
 from specdemo.examples import load_examples
 from specdemo.ui.parts import STATIC
 from specdemo.ui.text import LANGUAGES, STRINGS, say
@@ -34,6 +35,11 @@ def test_every_key_that_templates_and_scripts_name_exists() -> None:
     for file in STATIC.glob("*.js"):
         named |= set(re.findall(r'sd\.say\("([^"]+)"', file.read_text("utf-8")))
     assert named and named - ENGLISH.keys() == set()
+
+
+@pytest.mark.parametrize("why", Why)
+def test_why_a_step_drafted_so_much_is_said_everywhere(why: Why) -> None:
+    assert f"tip.why.{why}" in ENGLISH and f"glass.why.{why}" in ENGLISH
 
 
 def test_there_is_no_praise_and_no_letter_for_times() -> None:
