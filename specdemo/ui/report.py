@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from specdemo import trace_files
-from specdemo.decoding.steps import Step
+from specdemo.decoding.steps import Step, Stop
 from specdemo.metrics import LaneMetrics
 from specdemo.race import Lane
 from specdemo.recording import RaceRecord
-from specdemo.ui import figures, scoreboard
+from specdemo.ui import advice, figures, scoreboard
 from specdemo.ui.charts import COUNTED
 from specdemo.ui.runs import Run
-from specdemo.ui.text import say
+from specdemo.ui.text import say, tell
 
 PROMPT_SHOWN = 120  # characters of it in a row
 COUNTS = ("drafted", "accepted", "judged", "gamma", "why", "kv_length")
@@ -108,16 +108,18 @@ def as_markdown(record: RaceRecord, language: str) -> str:
     """The run as a page to read: verdict, figures, settings, pair, machine, both texts."""
 
     def told(sentence: scoreboard.Sentence) -> str:
-        return say(language, sentence[0], **sentence[1])
+        return tell(language, sentence)
 
     comparison, request = record.comparison, record.request
     baseline, speculative = (record.metrics(lane) for lane in (Lane.BASELINE, Lane.SPECULATIVE))
-    verdict = scoreboard.verdict(request, baseline, speculative, comparison, over=True)
-    more = scoreboard.more(baseline, speculative, comparison, over=True, stopped=False)
+    stopped = Stop.STOPPED in (baseline.stop, speculative.stop)
+    verdict = scoreboard.verdict(request, baseline, speculative, comparison, over=not stopped)
+    more = scoreboard.more(request, baseline, speculative, comparison, over=True, stopped=stopped)
+    reasons = [] if stopped else advice.reasons(record, comparison)
     settings = _settings(record, language)
     parts = [
         f"# {say(language, 'title')}",
-        " ".join(told(one) for one in (verdict, *more)),
+        " ".join(told(one) for one in (verdict, *more, *reasons)),
         _fenced(record.prompt),
         _table(
             ["", say(language, "baseline"), say(language, "speculative")], _figures(baseline, speculative, language)

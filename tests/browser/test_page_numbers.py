@@ -240,9 +240,11 @@ def test_a_file_that_is_no_run_is_refused_with_a_sentence(demo: Demo, page: Page
     expect(told).to_be_hidden()
 
 
-def test_a_file_too_large_is_not_sent(demo: Demo, page: Page) -> None:
+def test_a_file_too_large_is_not_sent(demo: Demo, page: Page, tmp_path: Path) -> None:
     tab(page, "runs")
-    page.set_input_files("#sd-load", {"name": "x.json", "mimeType": "application/json", "buffer": b" " * (9 << 20)})
+    with (tmp_path / "x.json").open("wb") as file:
+        file.truncate(9 << 20)
+    page.set_input_files("#sd-load", tmp_path / "x.json")
     expect(page.locator("[data-below=told]")).to_contain_text("it has 9 MiB")
 
 
@@ -261,7 +263,10 @@ def test_a_replay_shows_the_same_run_and_says_what_it_is(demo: Demo, page: Page)
     expect(own_rows(page)).to_have_count(1)
 
 
-def test_a_replay_changes_its_speed_stops_and_keeps_a_second_run_out(demo: Demo, page: Page) -> None:
+def test_a_replay_changes_its_speed_stops_and_keeps_a_second_run_out(
+    demo: Demo, page: Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tests.ui.synthetic.PLAIN", 3.0)  # seconds of a step: it plays for minutes
     run(page, "Once")
     page.get_by_role("radio", name="quarter speed").check(force=True)
     page.get_by_role("button", name="Replay this run").click()

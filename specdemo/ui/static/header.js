@@ -2,7 +2,7 @@
 sd.parts.header = (element, { props, watch, trigger }) => {
   const find = (name) => element.querySelector(`[data-head="${name}"]`);
   const select = find("language");
-  let state = { state: "loading", facts: [] };
+  let state = { state: "loading", facts: [], message: "" };
 
   function draw() {
     const { state: kind, facts, message, fraction } = state;

@@ -113,8 +113,8 @@ sd.panels.runs = (panel, { replay, fetch, tell, element }) => {
   /* At most two; a third takes the place of the first. */
   function choose(run, wanted) {
     chosen = wanted ? [...chosen, run].slice(-2) : chosen.filter((one) => one !== run);
-    draw();
-    table.querySelector(`[data-run="${run}"] input`).focus();
+    for (const line of table.tBodies[0].rows) line.querySelector("input").checked = chosen.includes(+line.dataset.run);
+    compare();
   }
 
   function compare() {

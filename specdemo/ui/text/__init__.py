@@ -6,6 +6,8 @@ page changes its language without asking the server. `**` marks what is set in b
 
 from __future__ import annotations
 
+from typing import Any
+
 from specdemo.ui.text import en, zh_cn, zh_tw
 from specdemo.ui.text.below import SENTENCES
 
@@ -22,3 +24,16 @@ STRINGS = {
 def say(language: str, key: str, **params: object) -> str:
     """The sentence of this key; an unknown language speaks English."""
     return STRINGS.get(language, STRINGS[DEFAULT])[key].format(**params)
+
+
+def tell(language: str, sentence: tuple[str, dict[str, Any]]) -> str:
+    """A sentence as the browser fills it: "@key" stands for the words of that key, a pair for its own sentence."""
+    key, params = sentence
+    return say(language, key, **{name: _word(language, value) for name, value in params.items()})
+
+
+def _word(language: str, value: Any) -> str:
+    if isinstance(value, tuple | list):
+        return tell(language, value)
+    known = isinstance(value, str) and value.startswith("@") and value[1:] in STRINGS[DEFAULT]
+    return say(language, value[1:]) if known else str(value)
