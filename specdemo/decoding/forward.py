@@ -16,6 +16,7 @@ from torch import Tensor
 
 from specdemo.decoding.kv import KVCache, round_up
 from specdemo.decoding.linear import Halved, Linear
+from specdemo.decoding.norm import rms_norm
 from specdemo.decoding.runner import Output
 
 FEW = 32  # up to so many rows is decoding or verification; more is prefill, and another kernel is cheaper
@@ -153,10 +154,7 @@ class LeanRunner:
         return _Place(span, self._cos[start : start + n], self._sin[start : start + n], attend, masks)
 
     def _norm(self, x: Tensor, weight: Tensor) -> Tensor:
-        if x.dtype != torch.float32:
-            return F.rms_norm(x, weight.shape, weight, self.shape.norm_eps)
-        # the same operations and bits, without what F.rms_norm does about other dtypes: half the time of a small row
-        return x.square().mean(-1, keepdim=True).add_(self.shape.norm_eps).rsqrt_().mul(x).mul_(weight)
+        return rms_norm(x, weight, self.shape.norm_eps)
 
     def _attend(self, index: int, layer: Layer, x: Tensor, here: _Place) -> Tensor:
         """Attention of the n new rows x over all held ones and themselves; writes their keys and values."""

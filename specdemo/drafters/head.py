@@ -17,6 +17,7 @@ from torch import Tensor
 from specdemo.decoding.drafter import Draft, Draw
 from specdemo.decoding.kv import KVCache
 from specdemo.decoding.linear import Linear
+from specdemo.decoding.norm import rms_norm
 from specdemo.decoding.runner import PREFILL_CHUNK
 
 
@@ -201,4 +202,4 @@ class HeadDrafter:
         return x * cos + torch.cat([-right, left], dim=-1) * sin
 
     def _norm(self, x: Tensor, weight: Tensor) -> Tensor:
-        return F.rms_norm(x, weight.shape, weight, self.config.eps)
+        return rms_norm(x, weight, self.config.eps)
