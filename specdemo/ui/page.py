@@ -154,6 +154,8 @@ class Page:
         self.header.retry(self.retry, None, self.header, concurrency_limit=None, **PRIVATE)
         words = [self.prompt, self.run, self.stop, *self.controls.labelled]
         self.header.language(self.relabel, None, words, queue=False, **PRIVATE)
+        # What the browser speaks comes as the value of some part: a page's load has no data of its own.
+        self.blocks.load(self.greet, self.settings, words, js="() => [sd.lang]", queue=False, **PRIVATE)
         self.board.attempt(self.attempt, None, self.controls.inputs, queue=False, **PRIVATE).then(
             None, None, None, js="() => document.getElementById('sd-run').click()", **PRIVATE
         )
@@ -308,9 +310,16 @@ class Page:
         self.desk.open()
         yield from self.watch()
 
+    def greet(self, language: str) -> list[dict[str, Any]]:
+        """Gradio's own words in the browser's language, where they are not that already."""
+        words = self._words(language)
+        return [gr.skip()] * len(words) if language == DEFAULT else words
+
     def relabel(self, event: gr.EventData) -> list[dict[str, Any]]:
         """Gradio's own words in another language; our parts change theirs in the browser."""
-        language = event._data["language"]
+        return self._words(event._data["language"])
+
+    def _words(self, language: str) -> list[dict[str, Any]]:
         own = [
             gr.update(placeholder=say(language, "prompt.placeholder"), label=say(language, "prompt")),
             gr.update(value=say(language, "run")),

@@ -20,6 +20,7 @@ from tests.ui.synthetic import Synthetic
 DESKTOP, PHONE, TABLET, PROJECTOR = (1440, 900), (390, 844), (1024, 768), (1920, 1080)
 PROMPT = "Write a Python function that removes duplicates from a list but keeps the order, and say how it works."
 Act = Callable[[Page, Synthetic], None]
+PATIENCE = 120_000  # milliseconds: a picture is worth waiting for
 
 
 def finish(page: Page, script: Synthetic) -> None:
@@ -89,6 +90,14 @@ def present(page: Page, script: Synthetic) -> None:
     """A run in the presenter view, begun by key."""
     page.keyboard.press("Enter")
     wait_for_state(page, "done", "refused")
+
+
+def present_step(page: Page, script: Synthetic) -> None:
+    """A step under glass in the presenter view, opened by key."""
+    present(page, script)
+    for key in ("Home", "ArrowRight", "ArrowRight", "ArrowRight", "Enter"):
+        page.keyboard.press(key)
+    page.wait_for_selector(".sd-glass h3:has-text('ms')")
 
 
 def chat(page: Page, script: Synthetic) -> None:
@@ -177,6 +186,9 @@ STATES: dict[
     "tooltip": (hover, DESKTOP, "", "en-US"),
     "views": (views, DESKTOP, "", "en-US"),
     "glass": (looked(), DESKTOP, "", "en-US"),
+    "glass-rejection": (looked(".t.c:has(i) >> nth=6"), DESKTOP, "?temperature=0.8&rule=rejection", "en-US"),
+    "glass-block": (looked(".t.c:has(i) >> nth=6"), DESKTOP, "?__theme=dark&temperature=0.8&rule=block", "zh-CN"),
+    "glass-shared": (looked(".t.c:has(i) >> nth=6"), DESKTOP, "?temperature=0.8", "en-US"),
     "glass-dark": (looked(), DESKTOP, "?__theme=dark", "en-US"),
     "glass-zh": (looked(), DESKTOP, "", "zh-CN"),
     "glass-phone": (looked(), PHONE, "", "en-US"),
@@ -188,6 +200,7 @@ STATES: dict[
     "failed": (failed, DESKTOP, "", "en-US"),
     "refused-link": (wait, DESKTOP, "?gamma=99&prompt=Hello&temperature=0.5", "en-US"),
     "presenter": (present, PROJECTOR, "?view=presenter", "en-US"),
+    "presenter-glass": (present_step, PROJECTOR, "?view=presenter", "en-US"),
     "presenter-dark": (present, PROJECTOR, "?view=presenter&__theme=dark", "en-US"),
     "presenter-zh": (present, PROJECTOR, "?view=presenter", "zh-CN"),
     "chat": (chat, DESKTOP, "", "en-US"),
@@ -265,6 +278,7 @@ def standing(browser: Browser, url: str, size: tuple[int, int], language: str) -
     """The page in a browser of that size and language."""
     context = browser.new_context(viewport={"width": size[0], "height": size[1]}, locale=language)
     page = context.new_page()
+    page.set_default_timeout(PATIENCE)
     page.goto(url)
     page.wait_for_selector(".sd-chip", state="attached")
     yield page

@@ -2,7 +2,7 @@
 sd.parts.examples = (element, { props, watch, trigger }) => {
   const row = element.querySelector(".sd-chips");
   const examples = JSON.parse(props.examples);
-  let summary = [], chosen = 0;
+  let summary = [], chosen = new URLSearchParams(location.search).has("prompt") ? -1 : 0;
 
   function draw() {
     row.replaceChildren(...examples.map((example, index) => {

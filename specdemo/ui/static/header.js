@@ -48,5 +48,4 @@ sd.parts.header = (element, { props, watch, trigger }) => {
   draw();
   take();
   sd.setLanguage(sd.lang);
-  if (sd.lang !== "en") trigger("language", { language: sd.lang });
 };
