@@ -17,16 +17,14 @@ pytestmark = pytest.mark.browser
 PANE = "#sd-speculative .sd-text"
 
 
-def sampled(page: Page, rule: str) -> None:
+def sampled(demo: Demo, open_page: Callable[..., Page], rule: str) -> Page:
     """A run at a temperature under that rule."""
-    page.click(".sd-set")
-    page.locator("#sd-settings").get_by_text("Sampling", exact=True).click()
-    temperature = page.locator("#sd-set-temperature input[type=number]")
-    temperature.fill("0.8")
-    temperature.press("Tab")
-    page.locator("#sd-set-rule").get_by_label(rule, exact=True).check()
+    page = open_page(f"{demo.url}?temperature=0.8&rule={rule}")
+    page.wait_for_selector(".sd-pair[data-state=ready]")
     expect(page.locator("[data-set=summary]")).to_contain_text("Temperature 0.8")
     run(page)
+    assert demo.script.asked.rule == rule
+    return page
 
 
 def step_of(demo: Demo, number: int) -> object:
@@ -103,8 +101,8 @@ def test_the_baselines_steps_can_be_looked_at_too(demo: Demo, page: Page) -> Non
     expect(page.locator("[data-glass=notes]")).to_have_text("A plain step: one pass of the target, one token.")
 
 
-def test_rejection_shows_chance_draw_and_residual(demo: Demo, page: Page) -> None:
-    sampled(page, "rejection")
+def test_rejection_shows_chance_draw_and_residual(demo: Demo, open_page: Callable[..., Page]) -> None:
+    page = sampled(demo, open_page, "rejection")
     page.click(f"{PANE} .t.c:has(i) >> nth=-1")
     expect(page.locator(".sd-glass thead")).to_contain_text("min(1, p/q)")
     expect(page.locator("[data-glass=after]")).to_have_text("What replaced it: max(p − q, 0), normalised")
@@ -120,8 +118,8 @@ def test_rejection_shows_chance_draw_and_residual(demo: Demo, page: Page) -> Non
         assert row[-2] == (f"{drafted.draw:.3f}" if reached else "–")
 
 
-def test_block_shows_which_start_passes(demo: Demo, page: Page) -> None:
-    sampled(page, "block")
+def test_block_shows_which_start_passes(demo: Demo, open_page: Callable[..., Page]) -> None:
+    page = sampled(demo, open_page, "block")
     page.click(f"{PANE} .t.c:has(i) >> nth=-1")
     expect(page.locator(".sd-glass thead")).to_contain_text("chance, draft up to here")
     step = step_of(demo, shown_step(page))
@@ -130,8 +128,8 @@ def test_block_shows_which_start_passes(demo: Demo, page: Page) -> None:
     expect(page.locator("[data-glass=notes]")).to_contain_text("Block judges the draft as a whole")
 
 
-def test_shared_noise_shows_both_winners(demo: Demo, page: Page) -> None:
-    sampled(page, "shared noise")
+def test_shared_noise_shows_both_winners(demo: Demo, open_page: Callable[..., Page]) -> None:
+    page = sampled(demo, open_page, "shared noise")
     page.click(f"{PANE} .t.c:has(i) >> nth=-1")
     expect(page.locator(".sd-glass thead")).to_contain_text("target's winner")
     expect(page.locator("[data-glass=notes]")).to_contain_text("the same noise made")
