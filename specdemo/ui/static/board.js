@@ -32,7 +32,7 @@ sd.parts.board = (element, { props, watch, trigger }) => {
   function same(verdict) {
     find("same").textContent = verdict ? sd.sentence(verdict.say) : "–";
     find("same-note").textContent = verdict ? sd.sentence(verdict.note) : "";
-    for (const icon of element.querySelectorAll("[data-icon]")) icon.toggleAttribute("hidden", icon.dataset.icon !== verdict?.kind);
+    for (const icon of element.querySelectorAll("[data-icon]")) icon.toggleAttribute("hidden", !icon.dataset.icon.split(" ").includes(verdict?.kind));
   }
 
   /* Where the texts part: what each lane wrote from there. */
