@@ -92,14 +92,6 @@ def present(page: Page, script: Synthetic) -> None:
     wait_for_state(page, "done", "refused")
 
 
-def present_step(page: Page, script: Synthetic) -> None:
-    """A step under glass in the presenter view, opened by key."""
-    present(page, script)
-    for key in ("Home", "ArrowRight", "ArrowRight", "ArrowRight", "Enter"):
-        page.keyboard.press(key)
-    page.wait_for_selector(".sd-glass h3:has-text('ms')")
-
-
 def chat(page: Page, script: Synthetic) -> None:
     """The second turn of a chat."""
     page.click(".sd-chatsw")
@@ -200,7 +192,6 @@ STATES: dict[
     "failed": (failed, DESKTOP, "", "en-US"),
     "refused-link": (wait, DESKTOP, "?gamma=99&prompt=Hello&temperature=0.5", "en-US"),
     "presenter": (present, PROJECTOR, "?view=presenter", "en-US"),
-    "presenter-glass": (present_step, PROJECTOR, "?view=presenter", "en-US"),
     "presenter-dark": (present, PROJECTOR, "?view=presenter&__theme=dark", "en-US"),
     "presenter-zh": (present, PROJECTOR, "?view=presenter", "zh-CN"),
     "chat": (chat, DESKTOP, "", "en-US"),

@@ -73,22 +73,6 @@ def test_arrows_step_through_the_tokens(stage: Page) -> None:
     expect(stage.locator("body.sd-present")).to_be_attached()
 
 
-def test_enter_on_a_token_opens_its_step_and_arrows_go_from_step_to_step(stage: Page) -> None:
-    stage.keyboard.press("Enter")
-    wait_for_state(stage, "done")
-    for key in ("Home", "ArrowRight", "Enter"):
-        stage.keyboard.press(key)
-    glass = stage.locator(".sd-looking")
-    expect(glass).to_be_in_viewport(ratio=0.9)
-    expect(glass.locator("[data-glass=where]")).to_contain_text("2")
-    assert stage.evaluate(SMALLEST) >= 26
-    stage.keyboard.press("ArrowRight")
-    expect(glass.locator("[data-glass=where]")).to_contain_text("3")
-    stage.keyboard.press("Escape")
-    expect(glass).to_be_hidden()
-    expect(stage.locator("body.sd-present")).to_be_attached()
-
-
 def test_the_button_presents_and_a_text_field_keeps_its_keys(demo: Demo, page: Page) -> None:
     page.get_by_role("button", name="Present").click()
     expect(page.locator("body.sd-present")).to_be_attached()

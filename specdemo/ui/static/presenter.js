@@ -34,8 +34,6 @@ sd.presenter = (() => {
   function press(event) {
     if (!on() || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
     if (event.target.closest?.("input, textarea, select, [contenteditable=true], [role=dialog], [role=slider]")) return;
-    if (sd.glass?.shown && sd.glass.key(event)) return event.stopPropagation(); // an open step is stepped through and closed
-    if (event.key === "Enter" && sd.tooltip.anchor && event.target.closest?.(".sd-text")) return; // it opens the step
     const inside = event.target.closest?.("#sd-speculative .sd-text, #sd-baseline .sd-text, button, a");
     const run = document.getElementById("sd-run"), stop = document.getElementById("sd-stop");
     if (event.key === "Enter" && !event.target.closest?.("button, a")) run.click();
