@@ -33,7 +33,7 @@ def row(run: Run, source: str = "run") -> dict[str, Any]:
     return {
         "run": run.number,
         "source": source,
-        "prompt": " ".join(record.prompt.split())[:PROMPT_SHOWN],
+        "prompt": _short(record.prompt),
         "pair": pair_name(record),
         "gamma": record.request.gamma,
         "rule": record.request.rule,
@@ -62,7 +62,19 @@ def replayed(board: dict[str, Any], record: RaceRecord, number: int, speed: floa
     date = facts.get("date", "").split(" ")[0]
     params = {"speed": f"@replay.{speed:g}", "device": device_name(record), "date": f"#{date}" if date else "–"}
     said = ("replay.says", params)
-    return {"verdict": said, "more": [board["verdict"], *board["more"]], "wins": False, "replay": speed, "of": number}
+    asked = ("replay.asked", {"prompt": f"“{_short(record.prompt)}”"})
+    return {
+        "verdict": said,
+        "more": [asked, board["verdict"], *board["more"]],
+        "wins": False,
+        "replay": speed,
+        "of": number,
+    }
+
+
+def _short(prompt: str) -> str:
+    line = " ".join(prompt.split())
+    return line if len(line) <= PROMPT_SHOWN else f"{line[: PROMPT_SHOWN - 1]}…"
 
 
 def pair_name(record: RaceRecord) -> str:
@@ -72,12 +84,12 @@ def pair_name(record: RaceRecord) -> str:
 
 
 def device_name(record: RaceRecord) -> str:
-    """What it ran on: the accelerator, or the processor and its cores."""
+    """What it ran on: the accelerator, or the processor and how many threads of it."""
     facts = record.known.environment
     if facts.get("device", "cpu") != "cpu":
         return facts["device"]
-    cores = facts.get("cores", "").split(" ")[0]
-    return f"{facts.get('cpu', 'CPU')}" + (f" ×{cores}" if cores else "")
+    threads = facts.get("torch threads")
+    return facts.get("cpu", "CPU") + (f" ×{threads}" if threads else "")
 
 
 def as_json(record: RaceRecord) -> str:

@@ -25,7 +25,7 @@ PLAIN = 0.0287  # seconds of a plain step
 DRAFT, VERIFY, OTHER = 0.0041, 0.0314, 0.0006
 END = "<|im_end|>"
 FACTS = {"target": "Scripted model", "target precision": "fp32"}
-MACHINE = {"date": "2026-05-14 09:30 UTC", "device": "cpu", "cpu": "Scripted processor", "cores": "2 of 4"}
+MACHINE = {"date": "2026-05-14 09:30 UTC", "device": "cpu", "cpu": "Scripted processor", "torch threads": "2"}
 WRONG = [" perhaps", " blue", " then", " =", " of", " new"]
 
 STORY = """Here is a function that removes duplicates and keeps the original order:

@@ -17,7 +17,11 @@ sd.parts.board = (element, { props, watch, trigger }) => {
     score.classList.toggle("sd-asks", board.mood === "refused");
     find("speed-note").textContent = board.speedNote ? sd.sentence(board.speedNote) : "";
     sd.rich(find("verdict"), sd.sentence(board.verdict ?? ["intro", {}]));
-    find("more").replaceChildren(...(board.more ?? []).map((one) => sd.make("span", "", sd.sentence(one))));
+    find("more").replaceChildren(...(board.more ?? []).map((one) => {
+      const said = sd.make("span");
+      sd.rich(said, sd.sentence(one));
+      return said;
+    }));
     for (const name of ["baseline", "speculative", "acceptance", "length", "passes"]) {
       find(name).textContent = figures[name] ?? "–";
       const note = find(`${name}-note`);

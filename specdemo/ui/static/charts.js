@@ -48,7 +48,8 @@ sd.chart.map = (model, points, W, H) => {
   for (const [gamma, speedup, text, filled] of points) {
     const end = gamma > 9, above = best && Math.abs(gamma - best) > 3 && speedup > sd.theory.speedup(model, gamma);
     nodes.push(shape("circle", { cx: x(gamma), cy: y(speedup), r: 4.5, class: filled ? "f-spec" : "f-open" }));
-    nodes.push(label(x(gamma) + (end ? -8 : 8), y(speedup) + (above ? -8 : 16), text, "s", end ? "end" : "start"));
+    const left = end || (above && gamma > 5);
+    nodes.push(label(x(gamma) + (left ? -8 : 8), y(speedup) + (above ? -8 : 16), text, "s", left ? "end" : "start"));
   }
   return nodes;
 };
@@ -116,10 +117,10 @@ sd.panels.charts = (panel) => {
     const nodes = [path(`M0 ${FLOOR}H${W}`, "c-axis")];
     if (rates.length) {
       nodes.push(...columns(rates, (rate, x, width, i) => {
-        const height = 92 * rate, few = rates.length <= 8, expected = FLOOR - 92 * alpha ** (i + 1);
+        const height = 92 * rate, few = rates.length <= 8, unit = W / rates.length > 36 ? " %" : "", expected = FLOOR - 92 * alpha ** (i + 1);
         return [bar(x - width / 2, FLOOR - height, width, height, "m-acc"),
           ...(alpha ? [path(`M${x - width / 2 - 3} ${expected}h${width + 6}`, "c-tick")] : []),
-          ...(few || i === 0 ? [label(x, Math.min(FLOOR - height, alpha ? expected : FLOOR) - 5, few ? `${Math.round(100 * rate)} %` : `${Math.round(100 * rate)}`, "k", "middle")] : []),
+          ...(few || i === 0 ? [label(x, Math.min(FLOOR - height, alpha ? expected : FLOOR) - 5, `${Math.round(100 * rate)}${unit}`, "k", "middle")] : []),
           label(x, 128, few || i % 4 === 0 ? i + 1 : "", "", "middle")];
       }));
     } else nodes.push(label(W / 2, 66, sd.say("chart.none"), "", "middle"));

@@ -482,6 +482,7 @@ STRINGS = {
     "replay.0.5": "half speed",
     "replay.0.25": "quarter speed",
     "replay.says": "**Replay, {speed}:** recorded on {device}, {date}. Nothing is computed now.",
+    "replay.asked": "Asked: {prompt}",
     "replay.gone": "This run is no longer kept: a page remembers its last runs for an hour. Run it again, or load it "
     "from a file.",
     "replay.only": "Replay only, no model",
