@@ -22,6 +22,7 @@ from transformers import PreTrainedTokenizerFast
 
 from specdemo import cli, terminal, trace_files
 from specdemo.decoding.steps import Drafted, DraftLength, Origin, Parting, Rule, Step, Stop, Token, Verdict, Why
+from specdemo.examples import load_examples
 from specdemo.metrics import LaneMetrics, compare
 from specdemo.models.errors import ModelUnavailable, PairRefused
 from specdemo.models.pair_options import PairSpec
@@ -147,6 +148,7 @@ def test_both_traces_are_kept(scripted: SimpleNamespace, tmp_path: Path) -> None
     assert race.baseline.pair == {"target": "scripted"}
     assert race.baseline.environment["torch"].startswith("2.")
     assert race.baseline.environment["date"].endswith("UTC")
+    assert race.baseline.environment["busy meanwhile"].endswith("cores, by others")
     assert (race.prompt, race.gamma, race.mode, race.request) == ("hello", 5, Mode.RACED, scripted.request)
     assert race.speculative.spellings[TOKENIZER.encode("e")[0]] == "e"
 
@@ -198,6 +200,25 @@ def test_a_refused_pair_is_a_sentence_and_exit_code_two(
     monkeypatch.setattr("specdemo.models.pair.load_pair", load_pair)
     assert cli.main(["run", "hi"]) == 2
     assert capsys.readouterr().err == f"{error}\n"
+
+
+def test_an_example_of_the_page_can_be_asked(scripted: SimpleNamespace) -> None:
+    prompt = next(one["prompt"] for one in load_examples() if one["task"] == "code")
+    assert cli.main(["run", "--example", "code"]) == 0
+    assert scripted.request.prompt_ids == tuple(TOKENIZER.encode(prompt))
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (["run"], "Give a prompt, or an example's task"),
+        (["run", "hello", "--example", "code"], "Give a prompt, or an example's task"),
+        (["run", "--example", "nothing"], "No example has the task 'nothing': take one of code,"),
+    ],
+)
+def test_one_prompt_is_wanted(capsys: pytest.CaptureFixture[str], argv: list[str], said: str) -> None:
+    assert cli.main(argv) == 2
+    assert said in capsys.readouterr().err
 
 
 def test_what_can_be_refused_without_a_model_is_refused_before_one_loads(

@@ -129,6 +129,18 @@ def replay(page: Page, script: Synthetic) -> None:
     page.wait_for_timeout(600)  # the figures follow at most four times a second
 
 
+def opened(tab: str) -> Act:
+    """A run to its end, and another tab below it."""
+
+    def act(page: Page, script: Synthetic) -> None:
+        finish(page, script)
+        page.click(f"[data-tab={tab}]")
+        for row in page.locator(".sd-runs tbody input").all()[:2] if tab == "runs" else ():
+            row.check()
+
+    return act
+
+
 def empty(page: Page, script: Synthetic) -> None:
     """An empty prompt."""
     ask(page, "")
@@ -205,6 +217,10 @@ STATES: dict[
     "tie": (parted(True), DESKTOP, "", "en-US"),
     "fault": (parted(False), DESKTOP, "", "en-US"),
     "slower": (slower, DESKTOP, "", "en-US"),
+    "whatif": (opened("whatif"), DESKTOP, "", "en-US"),
+    "cost": (opened("money"), DESKTOP, "", "en-US"),
+    "runs": (opened("runs"), PHONE, "", "en-US"),
+    "runs-zh": (opened("runs"), DESKTOP, "?__theme=dark", "zh-CN"),
 }
 
 
