@@ -6,7 +6,7 @@ sd.parts.glass = (element, { props, watch, trigger }) => {
   const kept = new Map();
   let shown = null; // lane and step that are open
 
-  const number = (value, digits = 3) => (value === null || value === undefined ? "–" : value > 0 && value < 0.5 * 10 ** -digits ? `< ${(10 ** -digits).toFixed(digits)}` : value.toFixed(digits));
+  const number = (value, digits = 3) => (value === null || value === undefined ? "–" : value > 0 && value < 0.5 * 10 ** -digits ? `< ${(10 ** -digits).toFixed(digits)}` : value.toFixed(digits).replace("-", "−"));
   const name = ({ run, lane, step }) => `${run} ${lane} ${step}`;
 
   /* A token by itself: white space made visible. */
@@ -20,7 +20,7 @@ sd.parts.glass = (element, { props, watch, trigger }) => {
 
   /* What each view shows of a draft: [heading, left-aligned, cell]. */
   const verdict = ["verdict", true, (row) => sd.make(row.verdict === "refused" ? "b" : "span", "", sd.say(`glass.${row.verdict}`))];
-  const passes = ["verdict", true, (row) => sd.make("span", "", [sd.say(row.draw < row.chance ? "glass.passes" : "glass.fails"), sd.say(`glass.${row.verdict}`)].join(", "))];
+  const passes = ["verdict", true, (row) => sd.make("span", "", [sd.say(row.draw < row.chance ? "glass.passes" : "glass.fails"), row.verdict === "unreached" ? "" : sd.say(`glass.${row.verdict}`)].filter(Boolean).join(", "))];
   const draft = ["draft", true, (row) => token(row.text, { accepted: "a", refused: "no", unreached: "p" }[row.verdict])];
   const plain = (heading, read) => [heading, false, (row) => read(row)];
   const reached = (read) => (row) => (row.verdict === "unreached" ? "–" : read(row));
