@@ -80,6 +80,7 @@ class Trainer:
         self._trained = [p for p in head.parameters() if p.requires_grad]
         self.optimiser = torch.optim.AdamW(self._trained, lr=recipe.learning_rate, betas=(0.9, 0.95))
         self.step = 0
+        self.mean_loss: float | None = None  # over the last steps, nats a token
         if checkpoint.exists():
             self._resume()
 
@@ -93,7 +94,7 @@ class Trainer:
             )
         self.head.load_state_dict(state["head"])
         self.optimiser.load_state_dict(state["optimiser"])
-        self.step = state["step"]
+        self.step, self.mean_loss = state["step"], state["loss"]
 
     def save(self) -> None:
         """Write the checkpoint, whole or not at all."""
@@ -101,6 +102,7 @@ class Trainer:
             "head": self.head.state_dict(),
             "optimiser": self.optimiser.state_dict(),
             "step": self.step,
+            "loss": self.mean_loss,
             "draft_ids": self.draft_ids.cpu(),
             "layers": self.layers,
             "recipe": asdict(self.recipe),
@@ -114,7 +116,7 @@ class Trainer:
 
     def run(self) -> Iterator[Progress]:
         """Train to the recipe's end, from wherever the checkpoint stood."""
-        began, seen, smooth = time.monotonic(), 0, None
+        began, seen = time.monotonic(), 0
         while self.step < self.recipe.steps:
             batch = collate(self._pick(self.step), self._width, self.recipe.unrolled + 1, self.draft_ids.device)
             for group in self.optimiser.param_groups:
@@ -126,8 +128,9 @@ class Trainer:
             self.optimiser.step()
             self.step += 1
             seen += int(batch.count.sum())
-            smooth = loss.item() if smooth is None else 0.95 * smooth + 0.05 * loss.item()
-            yield Progress(self.step, smooth, seen, time.monotonic() - began)
+            now = loss.item()
+            self.mean_loss = now if self.mean_loss is None else 0.95 * self.mean_loss + 0.05 * now
+            yield Progress(self.step, self.mean_loss, seen, time.monotonic() - began)
 
     def _schedule(self, step: int) -> float:
         """Linear warm-up, then half a cosine down to a twentieth."""

@@ -23,9 +23,12 @@ from specdemo.distill.corpus import CorpusWriter, Header, Row
 from specdemo.distill.export import Card, export_head
 from specdemo.distill.head_model import HeadShape, TrainableHead, new_head
 from specdemo.distill.hidden import Example, HiddenStore, Listener, examples, fill, open_store
-from specdemo.distill.train import Recipe, Trainer, draft_vocabulary
+from specdemo.distill.train import Recipe, Trainer, draft_vocabulary, read_checkpoint
 from specdemo.models.head_files import find_head, load_head
+from specdemo.models.pair import load_pair
+from specdemo.models.pair_options import PairSpec
 from specdemo.models.runners import make_runner
+from specdemo.race import Request, lanes
 from tests.distill.test_batch import answer_all, jobs
 from tests.distill.tiny_target import tiny_tokenizer
 from tests.drafters import speculators_heads as made
@@ -194,6 +197,26 @@ def test_the_commands_train_export_and_go_on(target: LlamaForCausalLM, corpus: P
         find_head(str(tmp_path / "head")), target.config, target.get_input_embeddings().weight.detach(), 64
     )
     assert head.aux_layers == (0, 1)
+
+
+@pytest.mark.embedded
+def test_the_embedded_pair_is_distilled_from_scratch_on_a_small_budget(tmp_path: Path):
+    """Synthesis, training and export as the README has them, on hundreds of tokens: the loss really falls."""
+    work = ["--corpus", str(tmp_path / "corpus"), "--work", str(tmp_path / "work")]
+    short = ["--rows", "8", "--longest-prompt", "96", "--longest-answer", "40", "--tokens", "800"]
+    assert command(["synthesise", *work, *short, "--keep-hidden"]) == 0
+    options = ["--vocabulary", "512", "--batch", "400", "--unrolled", "1"]
+    losses = []
+    for steps in ("2", "16"):
+        assert command(["train", *work, *options, "--steps", steps, "--every", "16"]) == 0
+        losses.append(read_checkpoint(tmp_path / "work" / main.CHECKPOINT)["loss"])
+    assert losses[1] < losses[0] - 0.5
+    head = tmp_path / "head"
+    assert command(["export", *work[2:], str(head)]) == 0
+    pair = load_pair(PairSpec(drafter=str(head), device="cpu", target_precision="fp32"))
+    request = Request(prompt_ids=(1, 2, 3), max_new_tokens=12)
+    baseline, drafted = ([t.id for step in lane for t in step.tokens] for lane in lanes(pair, request).values())
+    assert baseline == drafted
 
 
 def test_what_cannot_be_trained_or_exported_is_a_sentence(corpus: Path, tmp_path: Path, capsys):
