@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from specdemo.decoding.steps import Drafted, Origin, Parting, Rule, Step, Stop, Token, Verdict, Why
-from specdemo.metrics import Comparison, LaneMetrics, Sameness, Speed, compare, identity_promised
+from specdemo.metrics import Comparison, LaneMetrics, Sameness, Speed, compare, cost_model, identity_promised
 from tests.steps_strategy import lane_steps
 
 A, R, U = Verdict.ACCEPTED, Verdict.REFUSED, Verdict.UNREACHED
@@ -274,3 +274,19 @@ def test_plain_steps_are_counted_by_why_and_giving_up_by_where() -> None:
     )
     assert lane.steps_without_draft == {Why.NO_MATCH: 1, Why.DOES_NOT_PAY: 2, Why.FALLBACK: 2}
     assert lane.fell_back_at == 4, "tokens that stood before"
+
+
+def test_the_cost_model_is_what_the_two_lanes_measured() -> None:
+    plain = plain_lane([1, 2, 3], seconds=0.2)
+    rounds = [round_of("AR", [2, 3], (0.04, 0.22, 0.01)), round_of("", [4], (0.0, 0.2, 0.01))]
+    model = cost_model(plain, LaneMetrics.of([first(), *rounds]))
+    assert (model.alpha, model.drafts) == (0.5, 0.5)
+    assert model.c == pytest.approx(0.04 / 2 / 0.2) and model.o == pytest.approx(0.02 / 2 / 0.2)
+    assert model.slope == pytest.approx(0.05), "1.1 plain steps for two drafted tokens"
+    assert cost_model(plain, LaneMetrics.of([first(), *rounds]), padding=2.0).c == pytest.approx(2 * model.c)
+
+
+def test_there_is_no_cost_model_without_a_plain_step_or_a_judged_draft() -> None:
+    drafted = LaneMetrics.of([first(), round_of("A", [2, 3])])
+    assert cost_model(LaneMetrics(), drafted) is None
+    assert cost_model(plain_lane([1, 2]), plain_lane([1, 2])) is None

@@ -95,3 +95,29 @@ def test_dear_verification_shortens_the_best_draft() -> None:
 def test_an_impossible_alpha_or_gamma_is_refused(alpha: float, gamma: int) -> None:
     with pytest.raises(ValueError, match="α must lie between"):
         theory.expected_tokens(alpha, gamma)
+
+
+@given(ALPHA, COST, GAMMA)
+def test_a_model_with_nothing_around_it_is_the_textbooks(alpha: float, c: float, gamma: int) -> None:
+    model = theory.CostModel(alpha, c)
+    assert model.speedup(gamma) == pytest.approx(theory.textbook_speedup(alpha, gamma, c))
+    assert model.best()[1] == pytest.approx(theory.best_gamma(alpha, c)[1])
+
+
+def test_steps_without_a_draft_are_plain_ones_and_what_surrounds_them() -> None:
+    model = theory.CostModel(0.5, 0.1, slope=0.02, o=0.05, drafts=0.0)
+    assert model.tokens(4) == 1 and model.cost(4) == pytest.approx(1.05)
+    half = theory.CostModel(0.5, 0.1, slope=0.02, o=0.05, drafts=0.5)
+    assert half.tokens(2) == pytest.approx((1.75 + 1) / 2)
+    assert half.cost(2) == pytest.approx((1.04 + 0.2 + 0.05 + 1.05) / 2)
+    assert half.cost(0) == half.speedup(0) == 1
+
+
+def test_the_slope_is_that_of_the_line_through_what_was_measured() -> None:
+    assert theory.verification_slope([(2, 5, 1.1), (4, 7, 1.2), (0, 9, 3.0)]) == pytest.approx(0.05)
+    assert theory.verification_slope([(4, 1, 0.9)]) == 0  # cheaper than a plain step: noise
+    assert theory.verification_slope([]) == 0
+
+
+def test_a_million_tokens_cost_the_hours_that_they_take() -> None:
+    assert theory.cost_per_million_tokens(3.6, 1000) == pytest.approx(1.0)
