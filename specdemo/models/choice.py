@@ -75,18 +75,27 @@ def candidates(device: torch.device) -> list[Precision]:
 
 def plain_step(runner: Runner) -> float:
     """Seconds of a forward of one row: the median of a few. Leaves the runner empty."""
-    held = min(HELD, runner.max_length - 1)
-    ids = torch.randint(runner.vocab_size, (held + 1,), generator=torch.Generator().manual_seed(0)).to(runner.device)
-    runner.begin(len(ids))
-    runner.forward(ids[:held], 1)
-    seconds: list[float] = []
-    while len(seconds) < WARM_UP + STEPS and sum(seconds[WARM_UP:]) < SECONDS:
-        begun = time.perf_counter()
-        runner.forward(ids[held:], 1).logits.argmax().item()  # waits for the device
-        seconds.append(time.perf_counter() - begun)
-        runner.rewind(held)
-    runner.rewind(0)
-    return median(seconds[WARM_UP:])
+    return plain_steps([runner])[0]
+
+
+def plain_steps(runners: Sequence[Runner]) -> list[float]:
+    """Seconds of each runner's forward of one row, the median of a few, taken in turns. Leaves the runners empty."""
+    held = min(HELD, *(runner.max_length - 1 for runner in runners))
+    vocab = min(runner.vocab_size for runner in runners)
+    ids = torch.randint(vocab, (held + 1,), generator=torch.Generator().manual_seed(0)).to(runners[0].device)
+    for runner in runners:
+        runner.begin(len(ids))
+        runner.forward(ids[:held], 1)
+    seconds: list[list[float]] = [[] for _ in runners]
+    while len(seconds[0]) < WARM_UP + STEPS and sum(map(sum, seconds)) < SECONDS * len(runners):
+        for taken, runner in zip(seconds, runners, strict=True):
+            begun = time.perf_counter()
+            runner.forward(ids[held:], 1).logits.argmax().item()  # waits for the device
+            taken.append(time.perf_counter() - begun)
+            runner.rewind(held)
+    for runner in runners:
+        runner.rewind(0)
+    return [median(taken[WARM_UP:] or taken) for taken in seconds]
 
 
 def _that_fit(source: Source, precisions: Sequence[Precision], device: torch.device) -> Sequence[Precision]:

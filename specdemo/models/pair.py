@@ -15,7 +15,7 @@ from specdemo.decoding.runner import Runner
 from specdemo.drafters.combined import CombinedDrafter
 from specdemo.drafters.model import ModelDrafter
 from specdemo.drafters.ngram import NgramDrafter
-from specdemo.models.choice import Choice, load_chosen, plain_step
+from specdemo.models.choice import Choice, load_chosen, plain_steps
 from specdemo.models.errors import ModelUnavailable, PairRefused
 from specdemo.models.general_runner import RunnerRefused
 from specdemo.models.head_files import HeadSource, find_head, load_head
@@ -175,8 +175,9 @@ def _with_drafter(
 
 def _equal_shapes(target: Runner, twin: Runner, shapes: Sequence[int]) -> tuple[Runner, Runner, float]:
     """Both runners with equal shapes, and what their plain step costs over the faster one of padded and unpadded."""
-    unpadded, (target, twin) = target, (EqualShapes(runner, shapes) for runner in (target, twin))
-    return target, twin, max(1.0, plain_step(target) / plain_step(unpadded))
+    padded, other = (EqualShapes(runner, shapes) for runner in (target, twin))
+    seconds, unpadded = plain_steps([padded, twin])  # two runners: each keeps its cache while they take turns
+    return padded, other, max(1.0, seconds / unpadded)
 
 
 def _make_drafter(

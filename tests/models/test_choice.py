@@ -92,9 +92,9 @@ def test_a_plain_step_is_measured_on_any_runner() -> None:
 
 @pytest.mark.parametrize("equal", [True, False])
 def test_equal_shapes_are_asked_for_and_said(target: str, equal: bool) -> None:
-    pair = load_pair(PairSpec(target, device="cpu", equal_shapes=equal))
+    pair = load_pair(PairSpec(target, device="cpu", target_precision="fp32", equal_shapes=equal))
     assert ("equal shapes" in pair.facts) is equal
-    assert (pair.padding == 1.0) is not equal
+    assert pair.padding >= 1.0 if equal else pair.padding == 1.0
     assert pair.context == (496 if equal else 512)
     if equal:
         assert pair.facts["equal shapes"].startswith("forwards of 17 rows;")

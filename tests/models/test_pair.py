@@ -95,7 +95,7 @@ def test_a_draft_that_knows_more_tokens_is_welcome(save_model: Save) -> None:
 def llama_pair(save_model: Save) -> Pair:
     target = save_model("target", tiny_llama(256))
     draft = save_model("draft", noised(tiny_llama(256), 0.03))
-    return load_pair(PairSpec(str(target), str(draft), device="cpu"))
+    return load_pair(PairSpec(str(target), str(draft), device="cpu", target_precision="fp32"))
 
 
 def test_a_pair_says_what_was_loaded(llama_pair: Pair) -> None:
@@ -159,7 +159,8 @@ def test_the_embedded_target() -> None:
     pair = load_pair(PairSpec(device="cpu"))
     assert pair.facts["target"] == "SmolLM2-135M-Instruct"
     assert pair.facts["target parameters"] == "134,515,008"
-    assert (pair.context, pair.eos_ids, pair.target.vocab_size) == (8192, {2}, 49152)
+    assert (pair.eos_ids, pair.target.vocab_size) == ({2}, 49152)
+    assert pair.context == 8192 - (2 if pair.target.shapes else 0)  # padded forwards need room for two surplus rows
 
 
 # --- What a drafter's name may be
