@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 
 import torch
 from transformers import PreTrainedTokenizerBase
@@ -169,8 +170,14 @@ def _with_drafter(
     facts = _facts(loaded, choice, target) | facts | {"promise": str(measured), "context": f"{context:,}"}
     if target.shapes:
         cost = f"a plain step costs {padding:.2f} of the unpadded one, which speedup and v are over"
-        facts["equal shapes"] = f"forwards of {', '.join(map(str, target.shapes))} rows; {cost}"
+        facts["equal shapes"] = f"forwards of {_ranges(target.shapes)} rows; {cost}"
     return Pair(spec, loaded, choice, target, twin, drafter, eos_ids(loaded), context, measured, facts, padding)
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    """Numbers in words: "3 to 6, 8 to 19"."""
+    groups = [[n for _, n in group] for _, group in groupby(enumerate(numbers), lambda pair: pair[1] - pair[0])]
+    return ", ".join(f"{group[0]} to {group[-1]}" if len(group) > 1 else str(group[0]) for group in groups)
 
 
 def _equal_shapes(target: Runner, twin: Runner, shapes: Sequence[int]) -> tuple[Runner, Runner, float]:
