@@ -7,8 +7,15 @@ sd.settings = (() => {
   function toggle(wanted = !opened()) {
     if (!panel() || opened() === wanted) return;
     panel().querySelector(".toggle-button").click();
-    if (wanted) requestAnimationFrame(() => setTimeout(() => panel().querySelector("[data-settings=close]")?.focus(), 50));
+    if (wanted) reach(performance.now() + 2000);
     else document.querySelector(".sd-set")?.focus();
+  }
+
+  /* The panel slides in, and what is not visible yet takes no focus. */
+  function reach(until) {
+    const close = panel().querySelector("[data-settings=close]");
+    close?.focus();
+    if (document.activeElement !== close && performance.now() < until) requestAnimationFrame(() => reach(until));
   }
 
   document.addEventListener("keydown", (event) => {
