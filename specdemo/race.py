@@ -142,6 +142,8 @@ def lanes(pair: Pair, request: Request) -> dict[Lane, Iterator[Step]]:
         return Ending(limits, len(request.prompt_ids), StopStrings(pair.tokenizer, strings) if strings else None)
 
     ids, params = request.prompt_ids, request.params
+    if not request.reuse:
+        forget(pair)
     keep = held(pair, request) if request.reuse else 0
     return {
         Lane.BASELINE: autoregressive(pair.target, ids, params, ending(), keep),
@@ -169,6 +171,13 @@ def held(pair: Pair, request: Request) -> int:
     ids = torch.tensor(request.prompt_ids, device=pair.target.device)
     caches = (pair.target, pair.target_twin, *([pair.drafter] if request.gamma else []))
     return max(0, min(cache.held(ids) for cache in caches) - 1)
+
+
+def forget(pair: Pair) -> None:
+    """Empty all caches at once, not as each is used: a run that is stopped, or never drafts, leaves some unused."""
+    pair.target.rewind(0)
+    pair.target_twin.rewind(0)
+    pair.drafter.forget()
 
 
 def race(pair: Pair, request: Request) -> Iterator[LaneStep]:

@@ -57,6 +57,9 @@ class Drafter(Protocol):
         hidden: [n - keep, len(aux_layers) * width], of the tokens behind them.
         """
 
+    def forget(self) -> None:
+        """Hold nothing of any text."""
+
     def propose(self, gamma: int, draw: Draw) -> Draft:
         """At most gamma (>= 1) tokens that should follow everything committed so far."""
 

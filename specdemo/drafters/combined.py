@@ -84,6 +84,11 @@ class CombinedDrafter:
         self.lookup.resume(prompt_ids, first, hidden, capacity, keep)
         self.model.resume(prompt_ids, first, hidden, capacity, keep)
 
+    def forget(self) -> None:
+        """Both."""
+        self.lookup.forget()
+        self.model.forget()
+
     def propose(self, gamma: int, draw: Draw) -> Draft:
         """The lookup's tokens (a one-hot q) or the model's."""
         self._copied, self._matched = self.lookup.look_up(gamma, counted=max(MATCHED))

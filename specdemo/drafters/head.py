@@ -108,6 +108,11 @@ class HeadDrafter:
             end = start + PREFILL_CHUNK
             self._commit_rows(following[start:end], hidden[start:end])
 
+    def forget(self) -> None:
+        """Empty the head's cache."""
+        self._kv.rewind(0)
+        self._committed = 0
+
     def propose(self, gamma: int, draw: Draw) -> Draft:
         """gamma tokens, or fewer where `draw` ends the chain.
 

@@ -36,6 +36,10 @@ class ModelDrafter:
         prefill(self.runner, prompt_ids[keep:])
         self._pending, self._ran = [first], 0
 
+    def forget(self) -> None:
+        """Empty the draft model's cache."""
+        self.runner.rewind(0)
+
     def propose(self, gamma: int, draw: Draw) -> Draft:
         """gamma tokens, or fewer where `draw` ends the chain, each from the draft model's own distribution."""
         ids = torch.tensor(self._pending, device=self.runner.device)

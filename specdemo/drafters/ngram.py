@@ -44,6 +44,10 @@ class NgramDrafter:
         """Index the whole prompt again."""
         self.begin(prompt_ids, first, hidden, capacity)
 
+    def forget(self) -> None:
+        """Without an index."""
+        self._ids, self._next = [], {}
+
     def propose(self, gamma: int, draw: Draw) -> Draft:
         """Up to gamma tokens that followed the latest match; none where nothing matches."""
         copied, _ = self.look_up(gamma)

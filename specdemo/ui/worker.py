@@ -142,9 +142,10 @@ class Worker:
         if len(ids) >= room:
             key = "refused.chat" if self.order.before.turns else "refused.long"
             return Refused(key, {"n": f"{len(ids):,}", "context": f"{room:,}"})
+        request = replace(self.order.request, prompt_ids=ids)
+        engine.check(pair, request)  # before the desk takes the caches for this visitor's: they are emptied by a race
         stayed = self.desk.stayed(self.order.visitor)
-        request = replace(self.order.request, prompt_ids=ids, reuse=self.order.before.on and stayed)
-        engine.check(pair, request)
+        request = replace(request, reuse=self.order.before.on and stayed)
         self._events.put(Began(request, engine.known(pair)))
         emitted, stopped = self._race(pair, request)
         parting = None

@@ -144,6 +144,23 @@ def test_only_what_both_lanes_and_the_drafter_hold_is_reused() -> None:
     assert answer(pair, replace(request, prompt_ids=other)).steps[Lane.SPECULATIVE][0].reused == 0
 
 
+@pytest.mark.parametrize(("model", "runner", "drafter"), CASES, ids=NAMES)
+@pytest.mark.parametrize("gamma", [0, 4])
+def test_a_run_that_builds_upon_nothing_leaves_nothing_of_the_one_before(
+    model: PreTrainedModel, runner: Callable[[PreTrainedModel], Runner], drafter: Callable, gamma: int
+) -> None:
+    """Even one that is stopped at once, or never drafts: the next may be told how much of its prompt was held."""
+    pair = ToyPair(runner(model), runner(model), drafter(model))
+    request = Request(prompt_ids=PROMPT, gamma=4, max_new_tokens=8)
+    answer(pair, request)
+    stopped = race(pair, replace(request, prompt_ids=(60, *PROMPT), gamma=gamma))
+    next(stopped)
+    stopped.close()
+    ids = torch.tensor(PROMPT)
+    assert pair.target.held(ids) == pair.target_twin.held(ids) == 0
+    assert isinstance(pair.drafter, NgramDrafter) or pair.drafter.held(ids) <= 1
+
+
 def test_a_plain_run_never_reuses() -> None:
     pair = ToyPair(make_runner(LLAMA), make_runner(LLAMA), small_model(LLAMA))
     request = Request(prompt_ids=PROMPT, gamma=4, max_new_tokens=8)

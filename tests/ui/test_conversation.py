@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from specdemo.decoding.params import SamplingParams
 from specdemo.race import Lane, Request
 from specdemo.recording import RaceRecord, Wrote
 from specdemo.ui.conversation import MOST_CHARACTERS, MOST_TURNS, Conversation, Turn, read_line
@@ -98,6 +100,16 @@ def test_caches_are_built_upon_only_by_the_visitor_who_filled_them_and_only_in_a
         began, _ = last_of(Worker(desk, asked))
         reuse.append(began.request.reuse)
     assert reuse == [False, True, False, True, False, False, False, False]
+
+
+def test_who_was_refused_builds_upon_nobodys_caches() -> None:
+    desk = Desk(Synthetic().engine(), SPEC)
+    last_of(Worker(desk, order("ann")))
+    refused = replace(order("bob"), request=Request(prompt_ids=(), params=SamplingParams(temperature=0.005)))
+    _, last = last_of(Worker(desk, refused))
+    assert isinstance(last, Refused)
+    began, _ = last_of(Worker(desk, order("bob")))
+    assert not began.request.reuse, "the caches still hold another visitor's words"
 
 
 def test_a_chat_that_fills_the_context_is_refused_by_its_own_sentence() -> None:
