@@ -76,8 +76,8 @@ def _refuse_lane(lane: Lane, race: RaceFile) -> None:
             raise TraceFileRefused(f"{place}: the step does not tell its times, so the race has no speed.")
         if not all(0 <= one < LARGEST_ID for one in _ids(step)):
             raise TraceFileRefused(f"{place}: an id that no vocabulary has.")
-        if not all(number is None or math.isfinite(number) for number in _numbers(step)):
-            raise TraceFileRefused(f"{place}: a probability that is no number.")
+        if not all(number is None or 0 <= number < math.inf for number in _numbers(step)):
+            raise TraceFileRefused(f"{place}: a probability that is no number, or is negative.")
     if sum(step.seconds for step in trace.steps) > LONGEST:
         raise TraceFileRefused(f"At {lane}.steps: the lane took longer than {LONGEST:.0f} seconds.")
 

@@ -179,7 +179,7 @@ def _table(head: list[str], rows: Iterable[Iterable[object]]) -> str:
 
 
 def _cell(text: str) -> str:
-    return re.sub(r"([|<>`*_\[\]])", r"\\\1", " ".join(text.split()))
+    return re.sub(r"([\\|<>`*_\[\]])", r"\\\1", " ".join(text.split()))
 
 
 def _fenced(text: str) -> str:

@@ -143,6 +143,7 @@ def first(document: dict[str, Any]) -> dict[str, Any]:
         (lambda d: first(d).update(verify_seconds=3000.0, draft_seconds=3000.0), "longer than 3600 seconds"),
         (lambda d: first(d)["tokens"][0].update(q="NaN"), "no number"),
         (lambda d: first(d)["drafted"][0].update(p="Infinity"), "no number"),
+        (lambda d: first(d)["drafted"][0].update(p=-0.5), "negative"),
         (lambda d: first(d)["tokens"][0].update(id=-1), "no vocabulary"),
         (lambda d: first(d)["tokens"][0].update(id=10**30), "no vocabulary"),
         (lambda d: first(d).update(drafted=first(d)["drafted"] * 20), "at most 16"),

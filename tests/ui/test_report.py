@@ -72,10 +72,10 @@ def test_the_report_holds_verdict_figures_machine_and_both_texts(record: RaceRec
 def test_nothing_in_a_report_can_close_its_block_or_its_table() -> None:
     record = a_record(Synthetic(text="a ```` b\n```\n| x | <script>"))
     record.prompt = "`````\n# heading"
-    record.known = type(record.known)(pair={"target": "a|b <img src=x>"})
+    record.known = type(record.known)(pair={"target": "a|b <img src=x>", "drafter": "a\\|b"})
     text = as_markdown(record, "en")
     assert "``````text\n`````\n# heading\n``````" in text
-    assert "a\\|b \\<img src=x\\>" in text
+    assert "a\\|b \\<img src=x\\>" in text and "a\\\\\\|b" in text
 
 
 def test_every_offered_file_is_made_and_an_unknown_language_speaks_english(record: RaceRecord) -> None:
