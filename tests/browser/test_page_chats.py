@@ -39,6 +39,21 @@ def test_a_chat_goes_on_where_it_was_and_says_how_much_was_reused(demo: Demo, pa
     assert demo.script.reused > 100
 
 
+def test_a_chat_is_neither_left_nor_begun_while_its_turn_is_going(demo: Demo, page: Page) -> None:
+    chat = page.get_by_role("switch", name="Chat")
+    chat.click()
+    turn(page, "Name a colour")
+    demo.script.hold_at = 20
+    ask(page, "Another")
+    wait_for_state(page, "running")
+    expect(chat).to_be_disabled()
+    expect(page.get_by_role("button", name="New chat")).to_be_disabled()
+    demo.script.go.set()
+    wait_for_state(page, "done")
+    expect(chat).to_be_enabled()
+    expect(page.locator(".sd-turns li")).to_have_count(2)
+
+
 def test_a_new_chat_and_a_single_prompt_read_nothing_of_the_old_one(demo: Demo, page: Page) -> None:
     page.get_by_role("switch", name="Chat").click()
     turn(page, "Name a colour")

@@ -55,6 +55,7 @@ sd.parts.chat = (element, { props, watch }) => {
     keep({ on: true, turns: [] });
     document.querySelector("#sd-prompt textarea")?.focus();
   });
+  sd.on("board", (board) => { find("new").disabled = Boolean(board.running); }); // its turn is still to come
   sd.on("chat", (on) => keep({ on, turns: [] }));
   sd.on("language", draw);
   watch("value", take);

@@ -23,6 +23,7 @@ sd.parts.examples = (element, { props, watch, trigger }) => {
     chat.setAttribute("aria-checked", on);
     sd.emit("chat", on);
   });
+  sd.on("board", (board) => { chat.disabled = Boolean(board.running); }); // the turn that is going belongs to it
   document.addEventListener("input", (event) => {
     if (chosen < 0 || !event.target.closest?.(".sd-box")) return;
     chosen = -1;
