@@ -29,7 +29,7 @@ def answer(runs: Runs, visitor: str, asked: Any) -> dict[str, Any]:
     """What the panel asked for: a run, a lane and a step (from 1); where there is none, a sentence that says so."""
     try:
         number, lane, step = int(asked["run"]), Lane(asked["lane"]), int(asked["step"])
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, OverflowError):
         return {"missing": "glass.none"}
     run = runs.find(visitor, number)
     missing = "glass.gone" if run is None else "glass.none"

@@ -177,7 +177,15 @@ def test_one_step_is_a_few_kilobytes_at_most() -> None:
 
 @pytest.mark.parametrize(
     "asked",
-    [None, "x", {}, {"run": 1}, {"run": "one", "lane": "baseline", "step": 1}, {"run": 1, "lane": "third", "step": 1}],
+    [
+        None,
+        "x",
+        {},
+        {"run": 1},
+        {"run": "one", "lane": "baseline", "step": 1},
+        {"run": 1, "lane": "third", "step": 1},
+        {"run": 1, "lane": "baseline", "step": math.inf},
+    ],
 )
 def test_a_question_that_makes_no_sense_gets_a_sentence(asked: object) -> None:
     assert answer(Runs(), "somebody", asked) == {"missing": "glass.none"}
