@@ -169,6 +169,8 @@ def _settings(record: RaceRecord, language: str) -> list[tuple[str, object]]:
     request, params = record.request, record.request.params
     named = {name: getattr(params, name) for name in type(params).__dataclass_fields__}
     named |= {"gamma": request.gamma, "max_new_tokens": request.max_new_tokens}
+    named["draft_length"] = say(language, f"draft_length.{request.draft_length}")
+    named["stop_strings"] = ", ".join(json.dumps(one, ensure_ascii=False) for one in request.stop_strings) or None
     named |= {"rule": say(language, f"rule.{request.rule}"), "mode": say(language, f"mode.{request.mode}")}
     return [(say(language, name), value) for name, value in named.items() if value is not None]
 

@@ -5,15 +5,17 @@ from __future__ import annotations
 import csv
 import io
 import json
+from dataclasses import replace
 
 import pytest
 
+from specdemo.decoding.steps import DraftLength
 from specdemo.race import Lane
 from specdemo.recording import RaceRecord
 from specdemo.ui.replay import read
 from specdemo.ui.report import FILES, as_csv, as_json, as_markdown, device_name, row
 from specdemo.ui.runs import Run
-from specdemo.ui.text import LANGUAGES
+from specdemo.ui.text import LANGUAGES, say
 from tests.ui.synthetic import Synthetic
 from tests.ui.test_runs import a_record
 
@@ -67,6 +69,14 @@ def test_the_report_holds_verdict_figures_machine_and_both_texts(record: RaceRec
     text = as_markdown(record, language)
     assert text.count(Synthetic().text) == 2 and "Scripted processor" in text and "2026-05-14 09:30 UTC" in text
     assert f"{record.comparison.speedup:.1f}" in text and "{" not in text.replace(Synthetic().text, "")
+
+
+def test_the_report_names_every_setting_of_the_race(record: RaceRecord) -> None:
+    record.request = replace(record.request, draft_length=DraftLength.COST_OPTIMAL, stop_strings=("END", "\n"))
+    text = as_markdown(record, "en")
+    settings = text.split(f"## {say('en', 'settings')}")[1].split("## ")[0]
+    assert f"| {say('en', 'draft_length')} | {say('en', 'draft_length.cost optimal')} |" in settings
+    assert f'| {say("en", "stop_strings")} | "END", "\\\\n" |' in settings
 
 
 def test_nothing_in_a_report_can_close_its_block_or_its_table() -> None:
