@@ -60,15 +60,15 @@ class CombinedDrafter:
         self._copied: list[int] = []  # what the lookup has for this round, proposed or not
         self._matched = 0
         self._drafted = 0  # by the model, this round
-        self._forget()
+        self._unlearn()
 
-    def _forget(self) -> None:
+    def _unlearn(self) -> None:
         self._of_matches = {length: Record.believed(alpha) for length, alpha in MATCHED.items()}
         self._of_model = Record.believed(MODEL)
 
     def begin(self, prompt_ids: Tensor, first: int, hidden: Tensor | None, capacity: int) -> None:
         """Both begin; what an earlier text taught is forgotten."""
-        self._forget()
+        self._unlearn()
         self._copied, self._drafted = [], 0
         self.lookup.begin(prompt_ids, first, hidden, capacity)
         self.model.begin(prompt_ids, first, hidden, capacity)
@@ -79,7 +79,7 @@ class CombinedDrafter:
 
     def resume(self, prompt_ids: Tensor, first: int, hidden: Tensor | None, capacity: int, keep: int) -> None:
         """As `begin`, the model from `keep` on."""
-        self._forget()
+        self._unlearn()
         self._copied, self._drafted = [], 0
         self.lookup.resume(prompt_ids, first, hidden, capacity, keep)
         self.model.resume(prompt_ids, first, hidden, capacity, keep)
