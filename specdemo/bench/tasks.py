@@ -175,14 +175,15 @@ class TaskContest:
         self, sampling: str, kind: str, contestant: Contestant, prompts: Sequence[Prompt], repeats: Sequence[Repeat]
     ) -> Cell:
         name = contestant.name
-        each = [_figures(repeat, name) for repeat in repeats]
+        padding = self.pairs[contestant.drafter].padding  # of the plain step: what is quoted is over the fastest one
+        each = [_figures(repeat, name, padding) for repeat in repeats]
         notes, faults = self._texts(sampling, contestant, prompts, repeats)
         busy = {process.pid: str(process) for repeat in repeats for process in repeat.busy}
         return Cell(
             kind,
             sampling,
             contestant,
-            speedups=tuple(repeat.speed(name) / repeat.speed(BASELINE) for repeat in repeats),
+            speedups=tuple(repeat.speed(name) / repeat.speed(BASELINE) / padding for repeat in repeats),
             figures={key: median(figures[key] for figures in each) for key in each[0]},
             notes=notes,
             faults=faults,
@@ -209,18 +210,19 @@ class TaskContest:
         return tuple(notes), tuple(faults)
 
 
-def _figures(repeat: Repeat, name: str) -> dict[str, float]:
+def _figures(repeat: Repeat, name: str, padding: float) -> dict[str, float]:
     """Over all prompts of a kind. first draft: of the rounds that drafted, the share whose first token was accepted.
 
     mean acceptance length: 1 + accepted / rounds that drafted. E: tokens a pass. c and v: a drafted token and a
-    verification, in plain steps of the baseline beside it. What never happened has no figure: nan.
+    verification, in plain steps of the baseline beside it, unpadded (padding: what one costs over that). What never
+    happened has no figure: nan.
     """
     lanes, plain = ([sample.metrics for sample in repeat.samples[which]] for which in (name, BASELINE))
 
     def total(metrics: Sequence[LaneMetrics], figure: str) -> float:
         return sum(getattr(one, figure) for one in metrics)
 
-    step = _over(total(plain, "decode_seconds"), total(plain, "target_passes"))
+    step = _over(total(plain, "decode_seconds"), total(plain, "target_passes") * padding)
     rounds, passes = total(lanes, "steps_that_drafted"), total(lanes, "target_passes")
     first = sum(one.acceptance_per_position[0] * one.steps_that_drafted for one in lanes if one.steps_that_drafted)
     return {
