@@ -17,7 +17,7 @@ TARGET_PRECISIONS = (AUTO, "fp32", "bf16", "fp16", "int8", "int4")
 DRAFT_PRECISIONS = TARGET_PRECISIONS[1:]
 MAX_GAMMA = 16  # the longest draft, which forwards of equal shapes leave room for
 
-DEFAULT_DRAFTER = NGRAM  # of the embedded target; any other begins with lookup, which needs nothing made for it
+DEFAULT_DRAFTER = f"{COMBINED}{EMBEDDED}"  # of the embedded target; any other begins with lookup alone
 SHIPPED_HEAD = Path(__file__).resolve().parents[2] / "assets" / "draft"
 
 
