@@ -81,7 +81,7 @@ def test_absurd_numbers_are_refused_in_the_page(
 
 def test_an_unknown_draft_model_is_refused_and_a_known_one_runs(demo: Demo, page: Page) -> None:
     page.click(".sd-set")
-    page.get_by_label("a causal LM").check()
+    page.get_by_label("another model or head").check()
     run(page)
     expect(page.locator("[data-fig=verdict]")).to_contain_text("No draft model is named.")
     page.get_by_label("Draft model").fill("nobody/nothing")

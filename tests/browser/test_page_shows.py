@@ -107,7 +107,7 @@ def test_settings_open_are_summed_up_and_reach_the_run(demo: Demo, page: Page) -
 
 def test_an_empty_draft_temperature_reaches_the_run_as_none(demo: Demo, page: Page) -> None:
     page.locator(".sd-set").click()
-    page.get_by_text("Sampling", exact=True).click()
+    page.locator("#sd-settings").get_by_role("button", name="Sampling").click()
     own = page.locator("#sd-set-draft_temperature input, #sd-set-draft_temperature textarea")
     expect(own).to_have_value("")
     run(page)
