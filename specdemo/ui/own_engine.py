@@ -59,7 +59,8 @@ def _facts(pair: Pair) -> list[Fact]:
     if pair.choice.measured:
         precision = f"{precision} ({1000 * pair.choice.measured[pair.target_precision]:.0f} ms)"
     promise = ("promise.bits" if pair.bits_promised else "promise.rounding", {})
-    shapes = [("shapes", {"padding": f"{pair.padding:.1f}"})] if pair.padding > 1 else []
+    # a cost that one decimal does not show is left out
+    shapes = [("shapes", {"padding": f"{pair.padding:.1f}"})] if pair.padding >= 1.05 else []
     return [facts["target"], drafter, precision, device, promise, *shapes]
 
 

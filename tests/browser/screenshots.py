@@ -12,7 +12,7 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from specdemo.models.pair_options import PairSpec
+from specdemo.models.pair_options import EMBEDDED, PairSpec, default_drafter
 from specdemo.ui.own_engine import real_engine
 from tests.browser.conftest import CHROMIUM, SWITCHES, Demo, ask, serve, wait_for_state
 from tests.ui.synthetic import Synthetic
@@ -256,7 +256,7 @@ def scripted(browser: Browser, folder: Path, names: list[str]) -> None:
 
 def embedded(browser: Browser, folder: Path) -> None:
     """The finished page over the embedded model."""
-    with served(serve(real_engine(), PairSpec(), Synthetic())) as demo:
+    with served(serve(real_engine(), PairSpec(drafter=default_drafter(EMBEDDED)), Synthetic())) as demo:
         for name, link in (("screenshot", ""), ("screenshot-dark", "?__theme=dark")):
             with standing(browser, demo.url + link, DESKTOP, "en-US") as page:
                 page.wait_for_selector(".sd-pair[data-state=ready]", timeout=300_000)
