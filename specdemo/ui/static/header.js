@@ -10,6 +10,7 @@ sd.parts.header = (element, { props, watch, trigger }) => {
     const label = kind === "ready" ? facts.map(sd.told) : [sd.say(kind === "failed" ? "unavailable" : "loading"), kind === "loading" ? sd.told(message) : ""];
     find("pair").textContent = label[0] ?? "";
     find("more").textContent = label.slice(1).filter(Boolean).map((fact) => ` · ${fact}`).join("");
+    find("more").title = label.slice(1).filter(Boolean).join(" · ");
     const bar = find("bar");
     bar.hidden = kind !== "loading";
     bar.classList.toggle("sd-unknown", fraction === null || fraction === undefined);
