@@ -82,7 +82,7 @@ class TableRunner:
     def length(self) -> int:
         return len(self.ids)
 
-    def begin(self, capacity: int) -> None:
+    def begin(self, capacity: int, keep: int = 0) -> None:
         self.ids, self.capacity = [], capacity
 
     def forward(self, ids: Tensor, rows: int, aux_layers: tuple[int, ...] = ()) -> Output:

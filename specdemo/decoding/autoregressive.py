@@ -11,7 +11,7 @@ from specdemo.decoding.clock import Clock
 from specdemo.decoding.ending import Ending
 from specdemo.decoding.faults import refuse_nan
 from specdemo.decoding.params import SamplingParams
-from specdemo.decoding.runner import Runner, prefill, start
+from specdemo.decoding.runner import Runner, prefill
 from specdemo.decoding.sampling import Sampler, Stream, race_winner
 from specdemo.decoding.steps import Origin, Step, Token, Why
 
@@ -28,7 +28,7 @@ def autoregressive(
     clock.start()
     prompt = torch.tensor(prompt_ids, device=runner.device)
     sampler = Sampler(params, runner.vocab_size, runner.device, prompt)
-    start(runner, len(prompt_ids) + ending.left, keep)
+    runner.begin(len(prompt_ids) + ending.left, keep)
     logits = prefill(runner, prompt[keep:]).logits
     why, reused = Why.PREFILL, keep
     while True:

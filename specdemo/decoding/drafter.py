@@ -42,20 +42,15 @@ class Drafter(Protocol):
     aux_layers: tuple[int, ...]
     max_length: int
 
-    def begin(self, prompt_ids: Tensor, first: int, hidden: Tensor | None, capacity: int) -> None:
+    def begin(self, prompt_ids: Tensor, first: int, hidden: Tensor | None, capacity: int, keep: int = 0) -> None:
         """Start on a prompt [n]; `first` is the target's token after it, `capacity` all tokens that may come to stand.
 
-        hidden: [n, len(aux_layers) * width] where aux_layers are named.
+        keep: so many of the first tokens (0, or fewer than `held`) need not be run again. hidden: [n - keep,
+        len(aux_layers) * width], of the tokens behind them, where aux_layers are named.
         """
 
     def held(self, ids: Tensor) -> int:
         """Of a prompt's ids [n], so many of the first need not be given to it again."""
-
-    def resume(self, prompt_ids: Tensor, first: int, hidden: Tensor | None, capacity: int, keep: int) -> None:
-        """As `begin`, but what it knows of the first `keep` < `held` tokens is still right.
-
-        hidden: [n - keep, len(aux_layers) * width], of the tokens behind them.
-        """
 
     def forget(self) -> None:
         """Hold nothing of any text."""

@@ -34,17 +34,13 @@ class EqualShapes:
         """Tokens held now."""
         return self.runner.length
 
-    def begin(self, capacity: int) -> None:
-        """Empty the cache and make room for `capacity` tokens."""
-        self.runner.begin(capacity + self._surplus)
+    def begin(self, capacity: int, keep: int = 0) -> None:
+        """Empty the cache, but for the first `keep` tokens, and make room for `capacity` in all."""
+        self.runner.begin(capacity + self._surplus, keep)
 
     def held(self, ids: Tensor) -> int:
         """How many of the first of ids [n] are the first that the cache holds."""
         return self.runner.held(ids)
-
-    def resume(self, capacity: int, keep: int) -> None:
-        """As `begin`, but the first `keep` tokens stay in the cache."""
-        self.runner.resume(capacity + self._surplus, keep)
 
     def rewind(self, length: int) -> None:
         """Forget all but the first `length` tokens."""

@@ -94,17 +94,13 @@ class LeanRunner:
         """Tokens held now."""
         return self.kv.length
 
-    def begin(self, capacity: int) -> None:
-        """Empty the cache and make room for `capacity` tokens."""
-        self.resume(capacity, keep=0)
-
     def held(self, ids: Tensor) -> int:
         """How many of the first of ids [n] are the first that the cache holds."""
         return self.kv.held(ids)
 
     @torch.inference_mode()
-    def resume(self, capacity: int, keep: int) -> None:
-        """As `begin`, but the first `keep` tokens stay in the cache."""
+    def begin(self, capacity: int, keep: int = 0) -> None:
+        """Empty the cache, but for the first `keep` tokens, and make room for `capacity` in all."""
         self.kv.begin(max(capacity, LEAST_SPAN), keep)
         if len(self._cos) < self.kv.capacity:
             cos, sin = self.rotary(torch.arange(self.kv.capacity, device=self.device))

@@ -36,14 +36,14 @@ class Runner(Protocol):
     notice: str
     shapes: tuple[int, ...]
 
-    def begin(self, capacity: int) -> None:
-        """Empty the cache and make room for `capacity` tokens; allocates only when the room does not suffice."""
+    def begin(self, capacity: int, keep: int = 0) -> None:
+        """Empty the cache, but for the first `keep` tokens, and make room for `capacity` in all.
+
+        Allocates only when the room does not suffice.
+        """
 
     def held(self, ids: Tensor) -> int:
         """How many of the first of ids [n] are the first that the cache holds."""
-
-    def resume(self, capacity: int, keep: int) -> None:
-        """As `begin`, but the first `keep` tokens stay in the cache."""
 
     def forward(self, ids: Tensor, rows: int, aux_layers: tuple[int, ...] = ()) -> Output:
         """Append ids [n] (int64, on device) to the cache; logits of the last `rows` of them (rows >= 0)."""
@@ -53,14 +53,6 @@ class Runner(Protocol):
 
 
 PREFILL_CHUNK = 512
-
-
-def start(runner: Runner, capacity: int, keep: int) -> None:
-    """Make room for `capacity` tokens, the first `keep` of which are in the cache already."""
-    if keep:
-        runner.resume(capacity, keep)
-    else:
-        runner.begin(capacity)
 
 
 def prefill(runner: Runner, ids: Tensor, aux_layers: tuple[int, ...] = ()) -> Output:

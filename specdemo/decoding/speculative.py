@@ -21,7 +21,7 @@ from specdemo.decoding.drafter import Draft, Drafter
 from specdemo.decoding.ending import Ending
 from specdemo.decoding.faults import refuse_nan
 from specdemo.decoding.params import SamplingParams
-from specdemo.decoding.runner import Runner, prefill, start
+from specdemo.decoding.runner import Runner, prefill
 from specdemo.decoding.sampling import Sampler, Stream, race_winner
 from specdemo.decoding.steps import Drafted, Origin, Rule, Step, Token, Verdict, Why
 from specdemo.decoding.verification import Judgement
@@ -51,7 +51,7 @@ def speculative(
     prompt = torch.tensor(prompt_ids, device=runner.device)
     sampler = Sampler(params, runner.vocab_size, runner.device, prompt)
     dice = _Dice(sampler, rule, policy)
-    start(runner, len(prompt_ids) + ending.left, keep)
+    runner.begin(len(prompt_ids) + ending.left, keep)
     out = prefill(runner, prompt[keep:], drafter.aux_layers)
     clock.lap("verify")
     last, p, p_raw = draw_one(sampler, out.logits, position=runner.length)
@@ -61,11 +61,7 @@ def speculative(
     _, stop = ending.cut([int(first)])
     if policy.drafts and not stop:
         clock.lap("other")
-        capacity = len(prompt_ids) + ending.left + 1
-        if keep:
-            drafter.resume(prompt, int(first), out.hidden, capacity, keep)
-        else:
-            drafter.begin(prompt, int(first), out.hidden, capacity)
+        drafter.begin(prompt, int(first), out.hidden, len(prompt_ids) + ending.left + 1, keep)
         clock.lap("draft")
     emitted = Token(int(first), Origin.TARGET, p=p, p_raw=p_raw)
     yield Step((emitted,), why=Why.PREFILL, kv_length=runner.length, reused=keep, stop=stop, **clock.times())
@@ -73,8 +69,8 @@ def speculative(
     while not stop:
         clock.start()
         length = runner.length
-        gamma = policy.next()
-        wanted = min(gamma, ending.left - 1)  # a draft never runs past the budget or the context
+        asked = policy.next()
+        wanted = min(asked, ending.left - 1)  # a draft never runs past the budget or the context
         dice.start(position=length + 1)
         draft = drafter.propose(wanted, dice.draw) if wanted else Draft(last[:0])
         k = len(draft.ids)
@@ -84,7 +80,7 @@ def speculative(
         clock.lap("verify")
         judged, tokens, drafted = _judge(dice, out.logits.float(), draft)
         accepted = len(tokens) - 1
-        keep, stop = ending.cut([token.id for token in tokens])
+        left, stop = ending.cut([token.id for token in tokens])
         ids = [token.id for token in tokens]
         runner.rewind(length + 1 + accepted)
         sampler.commit(ids)
@@ -94,10 +90,10 @@ def speculative(
             drafter.commit(ids, accepted, out.hidden)
             clock.lap("draft")
         short = Why.UNSURE if dice.unsure else Why.NO_MATCH
-        why = Why.BUDGET if wanted < gamma else policy.why if k == wanted else short
-        step = Step(tuple(tokens[:keep]), drafted, gamma, why, runner.length, stop=stop, **clock.times())
+        why = Why.BUDGET if wanted < asked else policy.why if k == wanted else short
+        step = Step(tuple(tokens[:left]), drafted, asked, why, runner.length, stop=stop, **clock.times())
         policy.learn(step)
-        yield _under_glass(step, judged, cut=keep <= accepted)
+        yield _under_glass(step, judged, cut=left <= accepted)
 
 
 def _judge(dice: _Dice, logits: Tensor, draft: Draft) -> tuple[Judgement, list[Token], tuple[Drafted, ...]]:

@@ -66,23 +66,16 @@ class CombinedDrafter:
         self._of_matches = {length: Record.believed(alpha) for length, alpha in MATCHED.items()}
         self._of_model = Record.believed(MODEL)
 
-    def begin(self, prompt_ids: Tensor, first: int, hidden: Tensor | None, capacity: int) -> None:
+    def begin(self, prompt_ids: Tensor, first: int, hidden: Tensor | None, capacity: int, keep: int = 0) -> None:
         """Both begin; what an earlier text taught is forgotten."""
         self._unlearn()
         self._copied, self._drafted = [], 0
-        self.lookup.begin(prompt_ids, first, hidden, capacity)
-        self.model.begin(prompt_ids, first, hidden, capacity)
+        self.lookup.begin(prompt_ids, first, hidden, capacity, keep)
+        self.model.begin(prompt_ids, first, hidden, capacity, keep)
 
     def held(self, ids: Tensor) -> int:
         """As many as the model holds: the lookup needs none."""
         return self.model.held(ids)
-
-    def resume(self, prompt_ids: Tensor, first: int, hidden: Tensor | None, capacity: int, keep: int) -> None:
-        """As `begin`, the model from `keep` on."""
-        self._unlearn()
-        self._copied, self._drafted = [], 0
-        self.lookup.resume(prompt_ids, first, hidden, capacity, keep)
-        self.model.resume(prompt_ids, first, hidden, capacity, keep)
 
     def forget(self) -> None:
         """Both."""
@@ -93,7 +86,7 @@ class CombinedDrafter:
         """The lookup's tokens (a one-hot q) or the model's."""
         self._copied, self._matched = self.lookup.look_up(gamma, counted=max(MATCHED))
         if self._copied and self._of_matches[self._matched].alpha >= self._of_model.alpha:
-            return self.lookup.propose(gamma, draw)
+            return self.lookup.draft_of(self._copied)
         draft = self.model.propose(gamma, draw)
         self._drafted = len(draft.ids)
         return draft

@@ -92,21 +92,17 @@ class HeadDrafter:
         self._logits = weights.embed  # [draft vocab] of the last committed row: the next round's first draft
         self._committed = 0
 
-    def begin(self, prompt_ids: Tensor, first: int, hidden: Tensor | None, capacity: int) -> None:
-        """Run the prompt's n rows: features of positions 0..n-1 with the tokens that follow them."""
-        self.resume(prompt_ids, first, hidden, capacity, keep=0)
-
-    def held(self, ids: Tensor) -> int:
-        """Row j saw token j + 1, so the rows held stand for one token more; drafted rows do not count."""
-        return min(self._committed, self._kv.held(ids[1:])) + 1
-
-    def resume(self, prompt_ids: Tensor, first: int, hidden: Tensor | None, capacity: int, keep: int) -> None:
-        """Run the rows from `keep` on."""
+    def begin(self, prompt_ids: Tensor, first: int, hidden: Tensor | None, capacity: int, keep: int = 0) -> None:
+        """Run the prompt's rows from `keep` on: features of positions keep..n-1 with the tokens that follow them."""
         self._kv.begin(capacity, keep)
         following = torch.cat([prompt_ids[1:], prompt_ids.new_tensor([first])])[keep:]
         for start in range(0, len(following), PREFILL_CHUNK):
             end = start + PREFILL_CHUNK
             self._commit_rows(following[start:end], hidden[start:end])
+
+    def held(self, ids: Tensor) -> int:
+        """Row j saw token j + 1, so the rows held stand for one token more; drafted rows do not count."""
+        return min(self._committed, self._kv.held(ids[1:])) + 1
 
     def forget(self) -> None:
         """Empty the head's cache."""

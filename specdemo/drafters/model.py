@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from specdemo.decoding.drafter import Draft, Draw
-from specdemo.decoding.runner import Runner, prefill, start
+from specdemo.decoding.runner import Runner, prefill
 
 
 class ModelDrafter:
@@ -22,19 +22,15 @@ class ModelDrafter:
         self._pending: list[int] = []
         self._ran = 0  # drafted tokens that stand in the cache
 
-    def begin(self, prompt_ids: Tensor, first: int, hidden: Tensor | None, capacity: int) -> None:
+    def begin(self, prompt_ids: Tensor, first: int, hidden: Tensor | None, capacity: int, keep: int = 0) -> None:
         """Run the prompt; the first token waits for the first proposal."""
-        self.resume(prompt_ids, first, hidden, capacity, keep=0)
+        self.runner.begin(capacity, keep)
+        prefill(self.runner, prompt_ids[keep:])
+        self._pending, self._ran = [first], 0
 
     def held(self, ids: Tensor) -> int:
         """As many as the draft model's cache holds."""
         return self.runner.held(ids)
-
-    def resume(self, prompt_ids: Tensor, first: int, hidden: Tensor | None, capacity: int, keep: int) -> None:
-        """Run what the cache does not hold."""
-        start(self.runner, capacity, keep)
-        prefill(self.runner, prompt_ids[keep:])
-        self._pending, self._ran = [first], 0
 
     def forget(self) -> None:
         """Empty the draft model's cache."""

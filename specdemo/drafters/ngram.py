@@ -29,8 +29,8 @@ class NgramDrafter:
         self._ids: list[int] = []
         self._next: dict[tuple[int, ...], int] = {}  # n-gram -> index of the token after its latest occurrence
 
-    def begin(self, prompt_ids: Tensor, first: int, hidden: Tensor | None, capacity: int) -> None:
-        """Index a prompt and the first token after it."""
+    def begin(self, prompt_ids: Tensor, first: int, hidden: Tensor | None, capacity: int, keep: int = 0) -> None:
+        """Index a prompt and the first token after it, all of it again whatever was kept."""
         self._ids, self._next = [], {}
         for token in prompt_ids.tolist():
             self._append(token)
@@ -40,17 +40,16 @@ class NgramDrafter:
         """All: the index is made anew in a moment, whatever it held."""
         return len(ids)
 
-    def resume(self, prompt_ids: Tensor, first: int, hidden: Tensor | None, capacity: int, keep: int) -> None:
-        """Index the whole prompt again."""
-        self.begin(prompt_ids, first, hidden, capacity)
-
     def forget(self) -> None:
         """Without an index."""
         self._ids, self._next = [], {}
 
     def propose(self, gamma: int, draw: Draw) -> Draft:
         """Up to gamma tokens that followed the latest match; none where nothing matches."""
-        copied, _ = self.look_up(gamma)
+        return self.draft_of(self.look_up(gamma)[0])
+
+    def draft_of(self, copied: Sequence[int]) -> Draft:
+        """What `look_up` has copied, as a draft."""
         return Draft(torch.tensor(copied, dtype=torch.long, device=self._device))
 
     def look_up(self, gamma: int, counted: int = 0) -> tuple[list[int], int]:

@@ -82,17 +82,13 @@ class GeneralRunner:
         """Tokens held now."""
         return self.kv.length
 
-    def begin(self, capacity: int) -> None:
-        """Empty the cache and make room for `capacity` tokens."""
-        self.kv.begin(capacity)
+    def begin(self, capacity: int, keep: int = 0) -> None:
+        """Empty the cache, but for the first `keep` tokens, and make room for `capacity` in all."""
+        self.kv.begin(capacity, keep)
 
     def held(self, ids: Tensor) -> int:
         """How many of the first of ids [n] are the first that the cache holds."""
         return self.kv.held(ids)
-
-    def resume(self, capacity: int, keep: int) -> None:
-        """As `begin`, but the first `keep` tokens stay in the cache."""
-        self.kv.begin(capacity, keep)
 
     def rewind(self, length: int) -> None:
         """Forget all but the first `length` tokens."""

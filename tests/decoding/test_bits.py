@@ -45,7 +45,7 @@ class Sown:
         self.text, self.vocab, self.every, self.random = text, vocab, every, random.Random(seed)
         self.at = 0
 
-    def begin(self, prompt_ids: Tensor, first: int, hidden: Tensor | None, capacity: int) -> None:
+    def begin(self, prompt_ids: Tensor, first: int, hidden: Tensor | None, capacity: int, keep: int = 0) -> None:
         self.at = 1
 
     def propose(self, gamma: int, draw: Draw) -> Draft:

@@ -41,7 +41,7 @@ class OneHotDrafter:
     def __init__(self, vocab: int) -> None:
         self.vocab, self.ids = vocab, [0]
 
-    def begin(self, prompt_ids: Tensor, first: int, hidden: Tensor | None, capacity: int) -> None:
+    def begin(self, prompt_ids: Tensor, first: int, hidden: Tensor | None, capacity: int, keep: int = 0) -> None:
         self.ids = [*prompt_ids.tolist(), first]
 
     def propose(self, gamma: int, draw: Draw) -> Draft:

@@ -38,7 +38,7 @@ class Scripted:
         self.last = 0
         self.asked: list[int] = []
 
-    def begin(self, prompt_ids: Tensor, first: int, hidden: Tensor | None, capacity: int) -> None:
+    def begin(self, prompt_ids: Tensor, first: int, hidden: Tensor | None, capacity: int, keep: int = 0) -> None:
         self.last, self.asked = first, []
 
     def propose(self, gamma: int, draw: Draw) -> Draft:

@@ -22,7 +22,7 @@ class Stub:
     def length(self) -> int:
         return len(self.ids)
 
-    def begin(self, capacity: int) -> None:
+    def begin(self, capacity: int, keep: int = 0) -> None:
         self.ids, self.capacity = [], capacity
 
     def rewind(self, length: int) -> None:

@@ -130,7 +130,7 @@ class Told:
     aux_layers = (1,)
     max_length = 77
 
-    def begin(self, prompt_ids: Tensor, first: int, hidden: Tensor | None, capacity: int) -> None:
+    def begin(self, prompt_ids: Tensor, first: int, hidden: Tensor | None, capacity: int, keep: int = 0) -> None:
         self.told = []
 
     def propose(self, gamma: int, draw: Draw) -> Draft:

@@ -79,6 +79,16 @@ def test_the_next_run_works_after_one_was_closed(page: Page, script: Synthetic) 
     assert closing[2:] == last[2:] and not isinstance(closing[0], str), "the panes are not sent twice"
 
 
+def test_of_a_run_and_a_replay_begun_in_the_same_instant_only_the_first_goes_on(page: Page, script: Synthetic) -> None:
+    recorded = SimpleNamespace(_data={"run": page.runs.recorded[0].number, "speed": 1.0})
+    run, replay = page.race(VISITOR, "Tell me", "", *values(page)), page.replay(VISITOR, recorded)
+    assert isinstance(next(run)[2], str)
+    assert not any(isinstance(value, str) for outputs in replay for value in outputs)
+    *_, last = run
+    assert '"state":"done"' in last[2] and page._workers == {}
+    assert isinstance(next(page.replay(VISITOR, recorded))[2], str), "the page is free again"
+
+
 def test_halt_waits_for_nobody_who_does_not_run(page: Page) -> None:
     page.halt(VISITOR)
 
