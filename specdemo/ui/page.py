@@ -77,6 +77,7 @@ class Page:
         self.examples = load_examples()
         if desk.engine is None:
             self.examples = [one for one in self.examples if self._recorded(one["prompt"])] or self.examples
+        self._going: dict[str, Iterator[tuple[Any, ...]]] = {}  # by session: its run or replay, from the first value
         self._workers: dict[str, Worker | Player] = {}  # by session: what Stop of that page stops
         with gr.Blocks(title=say(DEFAULT, "title"), fill_width=True, analytics_enabled=False) as self.blocks:
             self._lay_out(drafter, precision, target_precision)
@@ -175,9 +176,9 @@ class Page:
 
     def race(self, visitor: gr.Request, prompt: str, said: str, *values: Any) -> Iterator[tuple[Any, ...]]:
         """A run, from the press of the button to the last figure; closing the generator stops the model."""
-        if visitor.session_hash in self._workers:  # the page has said that a run or a replay is going
-            yield (gr.skip(),) * 5
-            return
+        yield from self._alone(visitor, self._race(visitor, prompt, said, *values), outputs=5)
+
+    def _race(self, visitor: gr.Request, prompt: str, said: str, *values: Any) -> Iterator[tuple[Any, ...]]:
         before = conversation.read_line(said)
         if self.desk.engine is None:
             for values in self._again(visitor, self._recorded(prompt or ""), SPEEDS[0], "refused.replay"):
@@ -196,10 +197,20 @@ class Page:
 
     def replay(self, visitor: gr.Request, event: gr.EventData) -> Iterator[tuple[Any, ...]]:
         """A finished run of this page, or a recorded one, again from its times."""
-        if visitor.session_hash in self._workers:
-            yield (gr.skip(),) * 4
+        again = self._again(visitor, self._find(visitor, event), _speed(event), "replay.gone")
+        yield from self._alone(visitor, again, outputs=4)
+
+    def _alone(
+        self, visitor: gr.Request, values: Iterator[tuple[Any, ...]], *, outputs: int
+    ) -> Iterator[tuple[Any, ...]]:
+        """These values; nothing where a run or a replay of the same page is going, which the page shows already."""
+        if self._going.setdefault(visitor.session_hash, values) is not values:  # two may ask in the same instant
+            yield (gr.skip(),) * outputs
             return
-        yield from self._again(visitor, self._find(visitor, event), _speed(event), "replay.gone")
+        try:
+            yield from values
+        finally:
+            del self._going[visitor.session_hash]
 
     def _again(self, visitor: gr.Request, run: Run | None, speed: float, otherwise: str) -> Iterator[tuple[Any, ...]]:
         """A replay of this run; where there is none, the sentence that says so."""
@@ -255,8 +266,7 @@ class Page:
         finally:  # perhaps on the event loop: nothing here may wait
             worker.stop.set()
             worker.shown.set()
-            if self._workers.get(visitor) is worker:
-                del self._workers[visitor]
+            del self._workers[visitor]
 
     def _drained(self, visitor: str, worker: Worker | Player, show: Show) -> Iterator[tuple[Any, ...]]:
         sent: tuple[Any, ...] = ()
