@@ -6,17 +6,10 @@ sd.parts.glass = (element, { props, watch, trigger }) => {
   const kept = new Map();
   let shown = null; // lane and step that are open
 
+  const { token, visible } = sd;
+  /* In columns: every figure with the same number of decimals. */
   const number = (value, digits = 3) => (value === null || value === undefined ? "–" : value > 0 && value < 0.5 * 10 ** -digits ? `< ${(10 ** -digits).toFixed(digits)}` : value.toFixed(digits).replace("-", "−"));
   const name = ({ run, lane, step }) => `${run} ${lane} ${step}`;
-
-  /* A token by itself: white space made visible. */
-  const visible = (text) => (text === "" ? "∅" : text.replace(/ /g, "·").replace(/\n/g, "⏎").replace(/\t/g, "⇥"));
-  function token(text, mark) {
-    if (mark === "no") return sd.make("s", "sd-no", visible(text));
-    const node = sd.make("span", `t ${mark}`);
-    node.append(sd.make("i", "", visible(text)));
-    return node;
-  }
 
   /* What each view shows of a draft: [heading, left-aligned, cell]. */
   const verdict = ["verdict", true, (row) => sd.make(row.verdict === "refused" ? "b" : "span", "", sd.say(`glass.${row.verdict}`))];
@@ -84,7 +77,7 @@ sd.parts.glass = (element, { props, watch, trigger }) => {
     if (!step.residual.length) {
       for (const one of step.wrote) {
         const code = sd.make("code");
-        code.append(token(one.text, { target: "n", accepted: "a", corrected: "c", bonus: "b" }[one.origin] ?? "u"));
+        code.append(token(one.text, sd.mark(one.origin)));
         nodes.push(code, sd.make("span", "what", sd.say(`origin.${one.origin}`)), sd.make("span", "num", number(raw ? one.raw : one.p)));
       }
     }

@@ -21,25 +21,17 @@ sd.parts.how = (element, { props, watch, trigger }) => {
     }
   }
 
-  const number = (value) => (value === null || value === undefined ? "–" : value > 0 && value < 0.0005 ? "< 0.001" : String(+value.toFixed(3)));
-  const visible = (text) => (text === "" ? "∅" : text.replace(/ /g, "·").replace(/\n/g, "⏎").replace(/\t/g, "⇥"));
-
-  function token(text, mark) {
-    if (mark === "no") return sd.make("s", "sd-no", visible(text));
-    const node = sd.make("span", `t ${mark}`);
-    node.append(sd.make("i", "", visible(text)));
-    return node;
-  }
+  const { probability, token } = sd;
 
   /* Columns by rule: what the judgement hung on. */
   function columns(kind) {
     const judged = (read) => (row) => (row.verdict === "unreached" && kind !== "block" ? "–" : read(row));
-    const drafted = [["how.token", (row) => token(row.text, { accepted: "a", refused: "no" }[row.verdict] ?? "n")], ["tip.q", (row) => number(row.q)]];
+    const drafted = [["how.token", (row) => token(row.text, { accepted: "a", refused: "no" }[row.verdict] ?? "n")], ["tip.q", (row) => probability(row.q)]];
     const verdict = ["how.verdict", (row) => sd.say(`glass.${row.verdict}`)];
-    const p = ["tip.p", judged((row) => number(row.p))];
+    const p = ["tip.p", judged((row) => probability(row.p))];
     const own = ["how.own", (row) => (row.own ? token(row.own.text, row.verdict === "refused" ? "c" : "a") : "–")];
     if (kind === "greedy" || kind === "shared") return [...drafted, p, own, verdict];
-    return [...drafted, p, ["how.ratio", judged((row) => number(row.chance))], ["how.draw", judged((row) => number(row.draw))], verdict];
+    return [...drafted, p, ["how.ratio", judged((row) => probability(row.chance))], ["how.draw", judged((row) => probability(row.draw))], verdict];
   }
 
   function draw() {
@@ -60,8 +52,7 @@ sd.parts.how = (element, { props, watch, trigger }) => {
     find("drafted").textContent = sd.say("how.step.1", { k: view.rows.length });
     find("notes").textContent = view.notes.map(sd.sentence).join(" ");
     find("wrote").textContent = sd.say("how.step.3", { n: view.wrote.length, accepted });
-    const marks = { target: "n", accepted: "a", corrected: "c", bonus: "b" };
-    find("tokens").replaceChildren(...view.wrote.flatMap((one) => [token(one.text, marks[one.origin] ?? "u"), " "]));
+    find("tokens").replaceChildren(...view.wrote.flatMap((one) => [token(one.text, sd.mark(one.origin)), " "]));
   }
 
   find("back").addEventListener("click", () => open(false));

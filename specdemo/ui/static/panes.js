@@ -2,7 +2,6 @@
    The value's first line is a header; another header means another run. */
 sd.lanes = {}; // by lane: run and number of steps on the page, and which of them is marked
 sd.parts.pane = (element, { props, watch }) => {
-  const MARKS = { n: "target", a: "accepted", c: "corrected", b: "bonus", u: "unknown" };
   const VERDICTS = { r: true, n: false }; // refused, never judged
   const RENDER_EVERY = 250; // milliseconds between two settings of the whole text while it grows
   const pane = element.querySelector(".sd-pane");
@@ -72,7 +71,7 @@ sd.parts.pane = (element, { props, watch }) => {
     const made = { number: steps.length + 1, refused, tokens: [], drafted: entry.n ?? 0, gamma: entry.g ?? 0, why: entry.w ?? (entry.g ? "policy" : "plain") };
     steps.push(made);
     entry.k.forEach(([id, piece, mark, p = null, q = null, raw = null], index) => {
-      token({ id, text: piece, origin: MARKS[mark], mark, p, q, raw, step: made, first: index === 0,
+      token({ id, text: piece, origin: sd.origin(mark), mark, p, q, raw, step: made, first: index === 0,
         last: index === entry.k.length - 1, end: entry.e === 1 && index === entry.k.length - 1 });
     });
   }

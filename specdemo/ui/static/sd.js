@@ -3,6 +3,7 @@
 window.sd = (() => {
   const TEXT = window.SD_TEXT;
   const parts = {}; // name -> (element, kit): what a gr.HTML subclass runs once it stands on the page
+  const ORIGINS = { n: "target", a: "accepted", c: "corrected", b: "bonus", u: "unknown" }; // by mark
   const listeners = {};
   const drawing = new Map(); // what writes in the next frame -> what measures after it
 
@@ -65,6 +66,18 @@ window.sd = (() => {
       if (text) node.textContent = text;
       return node;
     },
+    /* A token by itself: white space made visible, under its mark; "no" strikes it out. */
+    visible: (text) => (text === "" ? "∅" : text.replace(/ /g, "·").replace(/\n/g, "⏎").replace(/\t/g, "⇥")),
+    token(text, mark) {
+      if (mark === "no") return kit.make("s", "sd-no", kit.visible(text));
+      const node = kit.make("span", `t ${mark}`);
+      node.append(kit.make("i", "", kit.visible(text)));
+      return node;
+    },
+    origin: (mark) => ORIGINS[mark],
+    mark: (origin) => Object.keys(ORIGINS).find((mark) => ORIGINS[mark] === origin) ?? "u",
+    /* A probability, as short as three decimals allow. */
+    probability: (value) => (value === null || value === undefined ? "–" : value > 0 && value < 0.0005 ? "< 0.001" : String(+value.toFixed(3))),
     /* To the clipboard, whether it worked; a page without https may not use the newer way. */
     async copy(text) {
       try {

@@ -13,14 +13,12 @@ sd.tooltip = (() => {
     return tip;
   }
 
-  const number = (value) => (value === null || value === undefined ? "–" : value >= 0.0005 || value === 0 ? String(+value.toFixed(3)) : "< 0.001");
-
   function row(list, name, value, className = "") {
     if (!name) return;
     list.append(sd.make("dt", "", name), sd.make("dd", className, value));
   }
 
-  /* A token's text as a person can see it: white space made visible. */
+  /* In running words a space within is seen anyway: only those at the ends are drawn. */
   const visible = (text) => (text === "" ? "∅" : text.replace(/\n/g, "⏎").replace(/\t/g, "⇥").replace(/^ | $/g, "␣"));
 
   function fill(token, step) {
@@ -32,9 +30,9 @@ sd.tooltip = (() => {
       row(list, sd.say("tip.id"), one.id + "  ", "");
       list.lastChild.append(sd.make("code", "", visible(one.text)));
     }
-    if (token.p !== null) row(list, sd.say("tip.p"), number(token.p));
-    if (token.raw !== null && token.raw !== token.p) row(list, sd.say("tip.raw"), number(token.raw));
-    if (token.q !== null) row(list, sd.say("tip.q"), number(token.q));
+    if (token.p !== null) row(list, sd.say("tip.p"), sd.probability(token.p));
+    if (token.raw !== null && token.raw !== token.p) row(list, sd.say("tip.raw"), sd.probability(token.raw));
+    if (token.q !== null) row(list, sd.say("tip.q"), sd.probability(token.q));
     tip.replaceChildren(head, list);
     if (token.last && step.refused.length) refusals(step);
     const note = [sd.say("tip.drafted", { k: step.drafted, gamma: step.gamma }), sd.say(`tip.why.${step.why}`)];
@@ -47,7 +45,7 @@ sd.tooltip = (() => {
     for (const draft of step.refused) {
       const item = sd.make("li");
       item.append(sd.make("s", "sd-no", visible(draft.text)));
-      item.append(draft.judged ? `  q ${number(draft.q)}, p ${number(draft.p)}` : `  ${sd.say("tip.unreached")}`);
+      item.append(draft.judged ? `  q ${sd.probability(draft.q)}, p ${sd.probability(draft.p)}` : `  ${sd.say("tip.unreached")}`);
       list.append(item);
     }
     tip.append(list);
