@@ -193,7 +193,8 @@ class Page:
         # Before any work: a generator that never yielded cannot be closed.
         yield (*show.values, self.desk.status.line(), before.line())
         for values in self._stream(visitor.session_hash, Worker(self.desk, order).start(), show):
-            yield (*values, (before.with_turn(show.record) if show.over else before).line())
+            answered = show.over and not show.refused
+            yield (*values, (before.with_turn(show.record) if answered else before).line())
 
     def replay(self, visitor: gr.Request, event: gr.EventData) -> Iterator[tuple[Any, ...]]:
         """A finished run of this page, or a recorded one, again from its times."""

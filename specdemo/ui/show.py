@@ -57,6 +57,11 @@ class Show:
             self._board, self._drawn, self._stale = self._encoded(), now, False
 
     @property
+    def refused(self) -> bool:
+        """Whether it ended because it cannot be had, or failed on the way."""
+        return self._state == "refused"
+
+    @property
     def values(self) -> tuple[str | None, str | None, str]:
         """Of the baseline's pane, the speculative pane and the scoreboard. None: what stands in the pane stays."""
         if not self.begun:  # a run that is refused, or waits, takes nothing away
@@ -104,7 +109,7 @@ class Show:
             board |= self._message if self._state != "stopped" else scoreboard.message("verdict.nothing")
         if written:
             board |= self._account()
-        if written and self._state == "refused":  # it failed on the way: what it wrote stays, but it proves nothing
+        if written and self.refused:  # it failed on the way: what it wrote stays, but it proves nothing
             board |= self._message | {"speed": None, "speedNote": None, "more": []}
         return encode(board)
 
@@ -117,7 +122,7 @@ class Show:
         board["parting"] = self._continuations(comparison)
         if self._replay_of is not None:
             board |= replayed(board, self.record, self._replay_of, self._replay_speed)
-        elif self.over and self._state != "refused":
+        elif self.over and not self.refused:
             board["row"] = row(self.run)
             if not self._stopped:
                 board["more"] += advice.reasons(self.record, comparison)

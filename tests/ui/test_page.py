@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from specdemo.ui.controls import CHOICES, NUMBERS, SettingRefused, request
+from specdemo.ui.conversation import Conversation
 from specdemo.ui.desk import Desk
 from specdemo.ui.page import Page, launch_options
 from specdemo.ui.parts import Part, encode
@@ -87,6 +88,16 @@ def test_of_a_run_and_a_replay_begun_in_the_same_instant_only_the_first_goes_on(
     *_, last = run
     assert '"state":"done"' in last[2] and page._workers == {}
     assert isinstance(next(page.replay(VISITOR, recorded))[2], str), "the page is free again"
+
+
+def test_a_run_that_fails_on_the_way_is_no_turn_of_the_chat(page: Page, script: Synthetic) -> None:
+    begun = Conversation(on=True).line()
+    script.fails_at = 20
+    *_, last = page.race(VISITOR, "Tell me", begun, *values(page))
+    assert '"state":"refused"' in last[2] and last[4] == begun
+    script.fails_at = None
+    *_, last = page.race(VISITOR, "Tell me", begun, *values(page))
+    assert json.loads(last[4])["turns"][0]["asked"] == "Tell me"
 
 
 def test_halt_waits_for_nobody_who_does_not_run(page: Page) -> None:
