@@ -28,6 +28,8 @@ FOLDER = Path(__file__).parents[2] / "assets" / "runs"
 LARGEST = 8 * 1024 * 1024  # bytes of a file that a visitor brings: ten times a race of a thousand tokens a lane
 LARGEST_ID = 1 << 31
 LONGEST = 3600.0  # seconds on a lane's clock
+SHORTEST = 1e-9  # seconds of a part of a step that took any: a clock tells no less, and a rate stays a number
+PADDED = (0.01, 100.0)  # plain steps that a padded one may cost
 
 
 def recorded_runs(folder: Path = FOLDER) -> list[RaceRecord]:
@@ -56,8 +58,8 @@ def read(data: bytes | str) -> RaceRecord:
         raise TraceFileRefused("The file's two lanes were not asked the same: prompt or sampling differ.")
     if race.parting is not None and not 0 <= (race.parting.gap or 0) < math.inf:
         raise TraceFileRefused("At parting.gap: the distance of two logits must be a number.")
-    if not 0 < race.padding < math.inf:
-        raise TraceFileRefused("At padding: the cost of a padded step must be a positive number.")
+    if not PADDED[0] <= race.padding <= PADDED[1]:
+        raise TraceFileRefused(f"At padding: a padded step costs {PADDED[0]:g} to {PADDED[1]:g} plain ones.")
     return RaceRecord.of(race)
 
 
@@ -74,6 +76,8 @@ def _refuse_lane(lane: Lane, race: RaceFile) -> None:
         times = (step.draft_seconds, step.verify_seconds, step.other_seconds)
         if any(time is None or not 0 <= time <= LONGEST for time in times):
             raise TraceFileRefused(f"{place}: the step does not tell its times, so the race has no speed.")
+        if any(0 < time < SHORTEST for time in times):
+            raise TraceFileRefused(f"{place}: a time of less than a nanosecond, which no clock here tells.")
         if not all(0 <= one < LARGEST_ID for one in _ids(step)):
             raise TraceFileRefused(f"{place}: an id that no vocabulary has.")
         if not all(number is None or 0 <= number < math.inf for number in _numbers(step)):
