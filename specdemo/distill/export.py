@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from safetensors.torch import save_file
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 from transformers import PreTrainedModel
 
@@ -55,6 +56,23 @@ def export_head(
     shutil.rmtree(folder, ignore_errors=True)
     part.rename(folder)
     return size
+
+
+def read_head(folder: Path, layer_ids: Sequence[int]) -> tuple[dict[str, Tensor], Tensor]:
+    """A head that `export_head` wrote, as a state dict in fp32, and its draft vocabulary as target ids.
+
+    Raises ValueError where it is none, or reads other layers than these.
+    """
+    try:
+        config = json.loads((folder / "config.json").read_text())
+        tensors = load_file(folder / "model.safetensors")
+        read, offsets = config["eagle_aux_hidden_state_layer_ids"], tensors.pop("d2t")
+    except (OSError, ValueError, KeyError, SafetensorError) as error:
+        raise ValueError(f"{folder} holds no head that training could go on from ({error}).") from error
+    if read != list(layer_ids):
+        raise ValueError(f"The head in {folder} reads layers {read}: ask for the same with --layers.")
+    del tensors["t2d"]
+    return {name: t.float() for name, t in tensors.items()}, offsets + torch.arange(len(offsets))
 
 
 def _config(

@@ -69,18 +69,20 @@ class Example:
 
 
 class HiddenStore:
-    """The hidden states of rows, in `folder`. Several processes may append at once, each as a `writer` of its own.
+    """The hidden states of rows as `listener` hears them, in `folder`.
 
-    A writer has two files: states [tokens, columns] side by side, and a JSON line a row that says whose they are. A row
-    counts once its line is whole; what a killed run left behind it is cut off.
+    Several processes may append at once, each as a `writer` of its own. A writer has two files: states [tokens, columns]
+    side by side, and a JSON line a row that says whose they are. A row counts once its line is whole; what a killed run
+    left behind it is cut off.
     """
 
-    def __init__(self, folder: Path, layer_ids: Sequence[int], width: int, writer: str):
-        self._columns = (len(layer_ids) + 1) * width
+    def __init__(self, folder: Path, listener: Listener, writer: str):
+        self.listener = listener
+        self._columns = (len(listener.layer_ids) + 1) * listener.width
         self._states, self._lines = folder / f"{writer}.f16", folder / f"{writer}.jsonl"
         self._folder = folder
         folder.mkdir(parents=True, exist_ok=True)
-        self._check_settings({"layers": list(layer_ids), "width": width})
+        self._check_settings({"layers": list(listener.layer_ids), "width": listener.width})
         self._mend()
 
     def _check_settings(self, settings: dict[str, object]) -> None:
@@ -123,16 +125,11 @@ class HiddenStore:
         return held
 
 
-def open_store(work: Path, listener: Listener, writer: str) -> HiddenStore:
-    """The store of a work folder, for what this listener hears."""
-    return HiddenStore(work / "hidden", listener.layer_ids, listener.width, writer)
-
-
 def _key(row: Row) -> str:
     return digest([*row.prompt, *row.answer]).hex()
 
 
-def fill(store: HiddenStore, corpus: Path, model: PreTrainedModel, listener: Listener) -> Iterator[tuple[int, int]]:
+def fill(store: HiddenStore, corpus: Path, model: PreTrainedModel) -> Iterator[tuple[int, int]]:
     """Compute the states of a corpus's rows that the store lacks; yields (tokens done, tokens in all) as it goes."""
     held = store.read()
     missing = sorted((row for row in read_rows(corpus) if _key(row) not in held), key=_length)
@@ -141,7 +138,7 @@ def fill(store: HiddenStore, corpus: Path, model: PreTrainedModel, listener: Lis
         rows = [missing.pop()]  # the longest first: what does not fit into memory fails at once
         while missing and _length(rows[0]) * (len(rows) + 1) <= BATCH_TOKENS:
             rows.append(missing.pop())
-        for row, states in zip(rows, _run(rows, model, listener), strict=True):
+        for row, states in zip(rows, _run(rows, model, store.listener), strict=True):
             store.append(row, states)
         done += sum(map(_length, rows))
         yield done, total

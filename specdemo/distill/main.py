@@ -12,7 +12,7 @@ from specdemo.models.errors import ModelUnavailable
 
 CORPUS = Path("distill/corpus")
 WORK = Path("distill/work")
-CHECKPOINT = "checkpoint.pt"
+CHECKPOINT, HIDDEN = "checkpoint.pt", "hidden"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,6 +37,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_common(train)
     train.add_argument("--corpus", type=Path, default=CORPUS, help="folder of the shards (default: %(default)s)")
     _add_layers(train)
+    train.add_argument(
+        "--from-head", type=Path, metavar="FOLDER", help="begin with an exported head, where there is no checkpoint"
+    )
     train.add_argument("--vocabulary", type=int, default=6144, help="tokens that the head can draft (%(default)s)")
     train.add_argument("--longest", type=int, default=768, metavar="TOKENS", help="a row is cut here (%(default)s)")
     train.add_argument("--steps", type=int, default=2000, help="optimiser steps in all (%(default)s)")
@@ -80,7 +83,7 @@ def synthesise(args: argparse.Namespace) -> int:
     """Make a corpus, or go on with one."""
     from tqdm import tqdm
 
-    from specdemo.distill.hidden import Listener, layers_to_read, open_store
+    from specdemo.distill.hidden import HiddenStore, Listener, layers_to_read
     from specdemo.distill.plan import OwnPrompts, PatternPlan
     from specdemo.distill.synthesise import Settings, Synthesis
     from specdemo.distill.target import load_target, pack_products
@@ -99,9 +102,11 @@ def synthesise(args: argparse.Namespace) -> int:
     plan = OwnPrompts(args.prompts) if args.prompts else PatternPlan(args.seed)
     model, tokenizer, name = load_target(args.target, args.dtype, args.threads)
     pack_products(model)
-    listener = Listener(model, layers_to_read(model, args.layers)) if args.keep_hidden else None
-    store = listener and open_store(args.work, listener, f"part-{part}-of-{parts}")
-    work = Synthesis(model, tokenizer, name, plan, settings, store, listener)
+    store = None
+    if args.keep_hidden:
+        listener = Listener(model, layers_to_read(model, args.layers))
+        store = HiddenStore(args.work / HIDDEN, listener, f"part-{part}-of-{parts}")
+    work = Synthesis(model, tokenizer, name, plan, settings, store)
     quiet = 0.5 if sys.stderr.isatty() else 30
     with tqdm(total=args.tokens // parts, initial=work.tokens, unit="tok", unit_scale=True, mininterval=quiet) as bar:
         for tokens in work.run():
@@ -114,23 +119,31 @@ def train(args: argparse.Namespace) -> int:
     """Compute the hidden states that are missing, then train, with a checkpoint and its figures every so often."""
     from tqdm import tqdm
 
+    from specdemo.distill.export import read_head
     from specdemo.distill.head_model import new_head
-    from specdemo.distill.hidden import Listener, examples, fill, layers_to_read, open_store
+    from specdemo.distill.hidden import HiddenStore, Listener, examples, fill, layers_to_read
     from specdemo.distill.target import load_target
     from specdemo.distill.train import Recipe, Trainer, drafted_ids
 
     model, tokenizer, _ = load_target(args.target, threads=args.threads)
     layers = layers_to_read(model, args.layers)
-    listener = Listener(model, layers)
-    store = open_store(args.work, listener, "train")
-    for done, total in fill(store, args.corpus, model, listener):
+    store = HiddenStore(args.work / HIDDEN, Listener(model, layers), "train")
+    for done, total in fill(store, args.corpus, model):
         print(f"hidden states of {done:,} of {total:,} tokens", file=sys.stderr)
     rows = examples(store, args.corpus, args.longest)
-    ids = drafted_ids(args.work / CHECKPOINT, rows, model, tokenizer, args.vocabulary)
+    checkpoint = args.work / CHECKPOINT
+    weights = None
+    if args.from_head and not checkpoint.exists():
+        weights, ids = read_head(args.from_head, layers)
+    else:
+        ids = drafted_ids(checkpoint, rows, model, tokenizer, args.vocabulary)
+    head = new_head(model, ids, len(layers))
+    if weights:
+        head.load_state_dict(weights)
     recipe = Recipe(
         args.steps, args.batch, args.unrolled, learning_rate=args.learning_rate, train_output=args.train_output
     )
-    run = Trainer(new_head(model, ids, len(layers)), model, ids, layers, rows, recipe, args.work / CHECKPOINT)
+    run = Trainer(head, model, ids, layers, rows, recipe, checkpoint)
     with tqdm(total=recipe.steps, initial=run.step, unit="step") as bar:
         for progress in run.run():
             bar.update(progress.step - bar.n)

@@ -17,7 +17,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from specdemo.distill.batch import Answer, BatchDecoder, Job
 from specdemo.distill.corpus import CorpusWriter, Header, Row, digest, read_rows
-from specdemo.distill.hidden import HiddenStore, Listener
+from specdemo.distill.hidden import HiddenStore
 from specdemo.distill.openings import invented_prompt, opened_turn
 from specdemo.distill.plan import Plan, Planned, message
 from specdemo.models.text import encode_chat
@@ -46,7 +46,7 @@ class Settings:
 class Synthesis:
     """One run over one folder. run() yields after every step of the batch: how many answer tokens its part has.
 
-    store, listener: where the hidden states go that training will want, and who hears them; both or neither.
+    store: where the hidden states go that training will want, if they are to be kept.
     """
 
     def __init__(
@@ -57,7 +57,6 @@ class Synthesis:
         plan: Plan,
         settings: Settings,
         store: HiddenStore | None = None,
-        listener: Listener | None = None,
     ) -> None:
         self.settings, self._tokenizer, self._plan, self._store = settings, tokenizer, plan, store
         header = Header(name, vocabulary_digest(tokenizer), model.config.get_text_config().vocab_size, settings.seed)
@@ -68,7 +67,7 @@ class Synthesis:
             settings.longest_prompt + settings.longest_answer + 1,
             stop_ids(model, tokenizer),
             vocab_size=len(tokenizer),
-            listener=listener,
+            listener=store and store.listener,
         )
         self.tokens = 0  # answer tokens of this part in the folder
         self.dropped = 0  # rows made twice, or prompts that were none

@@ -229,10 +229,19 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
 def drafted_ids(
     checkpoint: Path, examples: Sequence[Example], model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, size: int
 ) -> Tensor:
-    """The draft vocabulary: the checkpoint's where there is one, so that training goes on over a corpus that grew."""
-    if checkpoint.exists():
-        return read_checkpoint(checkpoint)["draft_ids"]
+    """The draft vocabulary: the checkpoint's where there is one, so that training goes on over a corpus that grew.
+
+    Raises ValueError where that one has another size.
+    """
     vocab_size = model.get_input_embeddings().weight.shape[0]
+    if checkpoint.exists():
+        ids = read_checkpoint(checkpoint)["draft_ids"]
+        if len(ids) != min(size, vocab_size):
+            raise ValueError(
+                f"{checkpoint} was trained with a draft vocabulary of {len(ids):,} tokens, not {size:,}: ask for as "
+                "many, or give this run a folder of its own."
+            )
+        return ids
     return draft_vocabulary(examples, vocab_size, size, always=tokenizer.all_special_ids)
 
 

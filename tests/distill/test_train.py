@@ -22,7 +22,7 @@ from specdemo.distill.batch import BatchDecoder
 from specdemo.distill.corpus import CorpusWriter, Header, Row
 from specdemo.distill.export import Card, export_head
 from specdemo.distill.head_model import HeadShape, TrainableHead, new_head
-from specdemo.distill.hidden import Example, HiddenStore, Listener, examples, fill, open_store
+from specdemo.distill.hidden import Example, HiddenStore, Listener, examples, fill
 from specdemo.distill.train import Recipe, Trainer, draft_vocabulary, read_checkpoint
 from specdemo.models.head_files import find_head, load_head
 from specdemo.models.pair import load_pair
@@ -66,9 +66,8 @@ def command(arguments: list[str]) -> int:
 
 
 def filled(folder: Path, corpus: Path, target: LlamaForCausalLM) -> HiddenStore:
-    listener = Listener(target, LAYERS)
-    store = open_store(folder, listener, "train")
-    for _ in fill(store, corpus, target, listener):
+    store = HiddenStore(folder / "hidden", Listener(target, LAYERS), "train")
+    for _ in fill(store, corpus, target):
         pass
     return store
 
@@ -122,8 +121,7 @@ def test_a_resumed_run_ends_where_an_uninterrupted_one_does(target: LlamaForCaus
 
 
 def test_the_hidden_states_resume_and_equal_the_targets_own(target: LlamaForCausalLM, corpus: Path, tmp_path: Path):
-    listener = Listener(target, LAYERS)
-    for _ in fill(open_store(tmp_path, listener, "train"), corpus, target, listener):
+    for _ in fill(HiddenStore(tmp_path / "hidden", Listener(target, LAYERS), "train"), corpus, target):
         break  # cut after the first batch
     with (tmp_path / "hidden" / "train.f16").open("ab") as file:
         file.write(b"torn")
@@ -190,6 +188,8 @@ def test_the_commands_train_export_and_go_on(target: LlamaForCausalLM, corpus: P
     options = ["--corpus", str(corpus), "--layers", "1,2", "--vocabulary", "40", "--batch", "400", "--every", "4"]
     assert command(["train", *work, *options, "--steps", "4"]) == 0
     assert command(["train", *work, *options, "--steps", "8"]) == 0
+    assert command(["train", *work, *options, "--vocabulary", "30", "--steps", "9"]) == 1
+    assert "a draft vocabulary of 40 tokens, not 30" in capsys.readouterr().err
     assert command(["export", *work, str(tmp_path / "head")]) == 0
     assert "agreement" in (tmp_path / "head" / "README.md").read_text()
     assert "MB" in capsys.readouterr().out
@@ -217,6 +217,28 @@ def test_the_embedded_pair_is_distilled_from_scratch_on_a_small_budget(tmp_path:
     request = Request(prompt_ids=(1, 2, 3), max_new_tokens=12)
     baseline, drafted = ([t.id for step in lane for t in step.tokens] for lane in lanes(pair, request).values())
     assert baseline == drafted
+
+
+def test_training_goes_on_from_an_exported_head(target: LlamaForCausalLM, corpus: Path, tmp_path: Path, capsys):
+    """What is kept where the checkpoint is not: its weights and its vocabulary, rounded to bf16."""
+    target.save_pretrained(tmp_path / "target")
+    tiny_tokenizer().save_pretrained(tmp_path / "target")
+    options = ["--target", str(tmp_path / "target"), "--corpus", str(corpus), "--layers", "1,2", "--batch", "400"]
+    first, second = (["--work", str(tmp_path / name)] for name in ("first", "second"))
+    assert command(["train", *options, *first, "--vocabulary", "40", "--steps", "20"]) == 0
+    head = str(tmp_path / "head")
+    assert command(["export", *options[:2], *first, head]) == 0
+    assert command(["train", *options, *second, "--from-head", head, "--steps", "1", "--learning-rate", "0"]) == 0
+    kept, again = (read_checkpoint(tmp_path / name / main.CHECKPOINT) for name in ("first", "second"))
+    assert torch.equal(kept["draft_ids"], again["draft_ids"])
+    for name, weight in kept["head"].items():
+        torch.testing.assert_close(again["head"][name], weight.bfloat16().float())
+    assert command(["train", *options[:4], *second, "--layers", "1,3", "--from-head", head]) == 1
+    third = ["--work", str(tmp_path / "third")]
+    assert command(["train", *options[:4], *third, "--layers", "1,3", "--from-head", head]) == 1
+    assert "reads layers [1, 2]" in capsys.readouterr().err
+    assert command(["train", *options, *third, "--from-head", str(tmp_path)]) == 1
+    assert "no head that training could go on from" in capsys.readouterr().err
 
 
 def test_what_cannot_be_trained_or_exported_is_a_sentence(corpus: Path, tmp_path: Path, capsys):
