@@ -112,8 +112,8 @@ class TaskContest:
         first, *others = s.drafters
         pair = load_pair(PairSpec(s.target, first, target_precision=s.precision, device=s.device))
         contest = cls(s, watch, tell, {first: pair} | {name: pair.switch_drafter(name) for name in others})
-        for kind, sampling, contestant in product(s.kinds, s.samplings, contest.contestants):
-            for prompt in contest.prompts(kind):
+        for prompt in (prompt for kind in s.kinds for prompt in contest.prompts(kind)):
+            for sampling, contestant in product(s.samplings, contest.contestants):
                 check(contest.pairs[contestant.drafter], contest.request(prompt, sampling, contestant))
         return contest
 

@@ -71,9 +71,9 @@ class Example:
 class HiddenStore:
     """The hidden states of rows as `listener` hears them, in `folder`.
 
-    Several processes may append at once, each as a `writer` of its own. A writer has two files: states [tokens, columns]
-    side by side, and a JSON line a row that says whose they are. A row counts once its line is whole; what a killed run
-    left behind it is cut off.
+    Several processes may append at once, each as a `writer` of its own. A writer has two files: states [tokens,
+    columns] side by side, and a JSON line a row that says whose they are. A row counts once its line is whole; what a
+    killed run left behind it is cut off.
     """
 
     def __init__(self, folder: Path, listener: Listener, writer: str):
