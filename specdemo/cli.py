@@ -14,12 +14,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from specdemo.models.pair_options import add_pair_options, pair_spec
+from specdemo.decoding.params import SamplingParams
+from specdemo.decoding.steps import DraftLength, Rule
+from specdemo.models.pair_options import MAX_GAMMA, add_pair_options, pair_spec
+from specdemo.option_names import dashed, named
+from specdemo.race import Mode, Request, RequestRefused
 
 # torch and transformers take seconds to import: `--help` and a mistyped option do not wait for them.
 if TYPE_CHECKING:
     from specdemo.models.pair import Pair
-    from specdemo.race import Request
     from specdemo.recording import RaceRecord
 
 REFUSED, INTERRUPTED = 2, 130
@@ -27,20 +30,6 @@ ROOMS = {  # commands of other rooms: add_arguments(parser) and main(args) are i
     "bench": ("specdemo.bench", "measure the engine against transformers' generate()"),
     "distill": ("specdemo.distill.main", "make a draft for a target"),
 }
-RULES = ("shared-noise", "rejection", "block")
-MODES = ("raced", "one-after-another")
-DRAFT_LENGTHS = (
-    "fixed",
-    "additive",
-    "two-levels",
-    "heuristic",
-    "confidence",
-    "entropy",
-    "cost-optimal",
-    "intervals",
-    "fallback",
-    "acceptance-fallback",
-)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -76,16 +65,22 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     sampling.add_argument("--draft-temperature", type=float, help="the drafter's own (the target's)")
     sampling.add_argument("--seed", type=int, default=0, help="(0)")
     race = parser.add_argument_group("the race")
-    race.add_argument("--gamma", type=int, default=5, help="draft length, 0 to 16; 0 is plain decoding (%(default)s)")
+    race.add_argument(
+        "--gamma", type=int, default=5, help=f"draft length, 0 to {MAX_GAMMA}; 0 is plain decoding (%(default)s)"
+    )
     race.add_argument(
         "--draft-length",
-        choices=DRAFT_LENGTHS,
-        default=DRAFT_LENGTHS[0],
+        choices=named(DraftLength),
+        default=dashed(DraftLength.FIXED),
         metavar="NAME",
-        help=f"how long each draft is, --gamma being the most: {', '.join(DRAFT_LENGTHS)} (%(default)s)",
+        help=f"how long each draft is, --gamma being the most: {', '.join(named(DraftLength))} (%(default)s)",
     )
-    race.add_argument("--rule", choices=RULES, default=RULES[0], help="how a draft is judged (%(default)s)")
-    race.add_argument("--mode", choices=MODES, default=MODES[0], help="how two lanes share a device (%(default)s)")
+    race.add_argument(
+        "--rule", choices=named(Rule), default=dashed(Rule.SHARED_NOISE), help="how a draft is judged (%(default)s)"
+    )
+    race.add_argument(
+        "--mode", choices=named(Mode), default=dashed(Mode.RACED), help="how two lanes share a device (%(default)s)"
+    )
     race.add_argument("--max-new-tokens", type=int, default=128, help="(%(default)s)")
     race.add_argument("--stop", action="append", default=[], metavar="TEXT", help="end at this text; may be repeated")
     race.add_argument("--json", type=Path, metavar="FILE", help="keep both lanes' traces")
@@ -99,7 +94,7 @@ def run(args: argparse.Namespace) -> int:
     from specdemo.environment import Watch
     from specdemo.models.errors import ModelUnavailable, PairRefused
     from specdemo.models.pair import load_pair
-    from specdemo.race import RequestRefused, check, check_settings
+    from specdemo.race import check, check_settings
 
     sys.stdout.reconfigure(errors="replace")  # a terminal that cannot spell a character still shows the rest
     console = Console(highlight=False, markup=False)
@@ -131,7 +126,6 @@ def run(args: argparse.Namespace) -> int:
 
 def _prompt_ids(prompt: str, pair: Pair) -> tuple[int, ...]:
     from specdemo.models.text import encode_chat
-    from specdemo.race import RequestRefused
 
     try:
         return tuple(encode_chat(pair.tokenizer, [{"role": "user", "content": prompt}]))
@@ -141,10 +135,6 @@ def _prompt_ids(prompt: str, pair: Pair) -> tuple[int, ...]:
 
 def _request(args: argparse.Namespace) -> Request:
     """What the options ask for, the prompt's ids still missing."""
-    from specdemo.decoding.params import SamplingParams
-    from specdemo.decoding.steps import DraftLength, Rule
-    from specdemo.race import Mode, Request
-
     params = SamplingParams(
         temperature=args.temperature,
         top_k=args.top_k,
@@ -157,18 +147,17 @@ def _request(args: argparse.Namespace) -> Request:
     return Request(
         prompt_ids=(),
         params=params,
-        rule=Rule(args.rule.replace("-", " ")),
+        rule=named(Rule)[args.rule],
         gamma=args.gamma,
-        draft_length=DraftLength(args.draft_length.replace("-", " ")),
+        draft_length=named(DraftLength)[args.draft_length],
         max_new_tokens=args.max_new_tokens,
         stop_strings=tuple(args.stop),
-        mode=Mode(args.mode.replace("-", " ")),
+        mode=named(Mode)[args.mode],
     )
 
 
 def _refuse_unwritable(path: Path | None) -> None:
     """Before the models load: a file that no trace could be written to."""
-    from specdemo.race import RequestRefused
 
     if path is None:
         return
@@ -181,7 +170,6 @@ def _refuse_unwritable(path: Path | None) -> None:
 def _prompt(args: argparse.Namespace) -> str:
     """What is asked; refused before the models load where no tokenizer could be given it."""
     from specdemo.examples import load_examples
-    from specdemo.race import RequestRefused
 
     if (args.prompt is None) == (args.example is None):
         raise RequestRefused("Give a prompt, or an example's task with --example.")

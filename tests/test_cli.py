@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import errno
 import io
 import signal
@@ -134,9 +135,14 @@ def test_every_option_reaches_the_pair_and_the_request(scripted: SimpleNamespace
 
 
 def test_the_names_on_the_command_line_are_those_of_the_engine() -> None:
-    assert [name.replace("-", " ") for name in cli.RULES] == list(Rule)
-    assert [name.replace("-", " ") for name in cli.MODES] == list(Mode)
-    assert [name.replace("-", " ") for name in cli.DRAFT_LENGTHS] == list(DraftLength)
+    parser = argparse.ArgumentParser()
+    cli._add_run(parser)
+    for name, kind in (("rule", Rule), ("mode", Mode), ("draft_length", DraftLength)):
+        option = f"--{name.replace('_', '-')}"
+        for member in kind:
+            asked = cli._request(parser.parse_args(["hi", option, member.replace(" ", "-")]))
+            assert getattr(asked, name) is member
+        assert getattr(cli._request(parser.parse_args(["hi"])), name) is next(iter(kind))
 
 
 def test_both_traces_are_kept(scripted: SimpleNamespace, tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ FLOORS = {
     "specdemo.drafters": 1,
     "specdemo.theory": 1,
     "specdemo.examples": 1,
+    "specdemo.option_names": 1,
     "specdemo.metrics": 2,
     "specdemo.race": 2,
     "specdemo.environment": 2,

@@ -22,6 +22,7 @@ from specdemo.decoding.steps import DraftLength
 from specdemo.environment import Watch, busy_processes, environment
 from specdemo.models.errors import ModelUnavailable, PairRefused
 from specdemo.models.pair_options import COMBINED, EMBEDDED, MAX_GAMMA, NGRAM
+from specdemo.option_names import dashed, named
 from specdemo.race import RequestRefused
 
 VOID, REFUSED = 1, 2
@@ -76,10 +77,10 @@ def _add_task_arguments(parser: argparse._ArgumentGroup) -> None:
     )
     parser.add_argument("--samplings", default="", metavar="NAMES", help=f"a part of {','.join(SAMPLINGS)} (all)")
     parser.add_argument("--per-kind", type=int, metavar="N", help="prompts of each kind (all)")
-    names = ",".join(map(_dashed, DraftLength))
+    names = ",".join(named(DraftLength))
     parser.add_argument(
         "--draft-length",
-        default=_dashed(DraftLength.FIXED),
+        default=dashed(DraftLength.FIXED),
         metavar="NAMES",
         help=f"policies, of {names} (%(default)s)",
     )
@@ -164,7 +165,7 @@ def _settings(args: argparse.Namespace) -> Settings:
 
 def _task_settings(args: argparse.Namespace) -> TaskSettings:
     prompts = args.prompts or TASKS
-    policies = {_dashed(policy): policy for policy in DraftLength}
+    policies = named(DraftLength)
     settings = TaskSettings(
         target=args.target,
         precision=args.precision,
@@ -224,10 +225,6 @@ def _part(asked: str, known: Collection[str], what: str) -> list[str]:
     if unknown:
         raise Refused(f"There is no {what} {unknown[0]!r}: choose from {', '.join(known)}.")
     return list(dict.fromkeys(names))
-
-
-def _dashed(name: str) -> str:
-    return name.replace(" ", "-")
 
 
 def _tell(line: str) -> None:
