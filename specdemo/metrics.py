@@ -42,7 +42,6 @@ class LaneMetrics:
         self.fell_back_at: int | None = None  # tokens emitted when the draft-length policy gave drafting up
         self._first_step_tokens = 0
         self._accepted_at: list[int] = []
-        self._judged_at: list[int] = []
 
     @classmethod
     def of(cls, steps: Iterable[Step]) -> LaneMetrics:
@@ -84,12 +83,9 @@ class LaneMetrics:
         self.accepted += step.accepted
         self.judged += step.judged
         self.steps_that_drafted += bool(step.drafted)
-        missing = len(step.drafted) - len(self._accepted_at)
-        self._accepted_at.extend([0] * missing)
-        self._judged_at.extend([0] * missing)
+        self._accepted_at.extend([0] * (len(step.drafted) - len(self._accepted_at)))
         for position, drafted in enumerate(step.drafted):
             self._accepted_at[position] += drafted.verdict is Verdict.ACCEPTED
-            self._judged_at[position] += drafted.verdict is not Verdict.UNREACHED
 
     @property
     def tokens(self) -> int:
@@ -146,11 +142,6 @@ class LaneMetrics:
     def acceptance_per_position(self) -> tuple[float, ...]:
         """Accepted at position i / steps that drafted."""
         return tuple(accepted / self.steps_that_drafted for accepted in self._accepted_at)
-
-    @property
-    def conditional_acceptance_per_position(self) -> tuple[float | None, ...]:
-        """Accepted at i / steps that judged i; None where no step did."""
-        return tuple(map(_ratio, self._accepted_at, self._judged_at))
 
     @property
     def decoded(self) -> int:

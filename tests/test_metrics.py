@@ -68,7 +68,6 @@ def test_the_rates_of_a_lane_counted_by_hand(lane: LaneMetrics) -> None:
     assert lane.mean_acceptance_length == 1 + 6 / 3
     assert lane.tokens_per_target_pass == 10 / 4
     assert lane.acceptance_per_position == (2 / 3, 2 / 3, 1 / 3, 1 / 3)
-    assert lane.conditional_acceptance_per_position == (2 / 3, 1, 1 / 2, 1)
 
 
 def test_the_times_of_a_lane_counted_by_hand(lane: LaneMetrics) -> None:

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from specdemo import theory
+from specdemo.theory import CostModel
 
 ALPHA = st.floats(0, 1)
 GAMMA = st.integers(0, 16)
@@ -22,7 +23,7 @@ def test_expected_tokens_at_gamma_four_are_the_published_ones(alpha: float, toke
 
 @pytest.mark.parametrize(("c", "speedup"), [(0.05, 2.8), (0.1, 2.4)])
 def test_the_textbook_speedup_at_alpha_08_and_gamma_four(c: float, speedup: float) -> None:
-    assert theory.textbook_speedup(0.8, 4, c) == pytest.approx(speedup, abs=0.005)
+    assert CostModel(0.8, c).speedup(4) == pytest.approx(speedup, abs=0.005)
 
 
 @given(ALPHA.filter(lambda alpha: alpha < 0.999), GAMMA)
@@ -45,21 +46,10 @@ def test_expected_tokens_are_the_mean_of_simulated_rounds(alpha: float, gamma: i
     assert theory.expected_tokens(alpha, gamma) == pytest.approx(written / rounds, abs=0.04)
 
 
-@given(ALPHA, GAMMA)
-def test_equal_rates_at_every_position_are_the_alpha_form(alpha: float, gamma: int) -> None:
-    for known in (1, 3, 16):
-        by_position = theory.expected_tokens_by_position([alpha] * known, gamma)
-        assert by_position == pytest.approx(theory.expected_tokens(alpha, gamma))
-
-
-def test_rates_that_fall_with_position_are_multiplied_up() -> None:
-    assert theory.expected_tokens_by_position([0.5, 0.4], 3) == pytest.approx(1 + 0.5 + 0.5 * 0.4 + 0.5 * 0.4 * 0.4)
-    assert theory.expected_tokens_by_position([], 5) == 1
-
-
 def test_a_step_costs_verification_drafting_and_the_rest() -> None:
     assert theory.step_cost(4, c=0.1, v=1.2, o=0.05) == pytest.approx(1.65)
-    assert theory.predicted_speedup(3.3, 4, c=0.1, v=1.2, o=0.05) == pytest.approx(2.0)
+    model = CostModel(0.8, c=0.1, slope=0.05, o=0.05)
+    assert model.cost(4) == pytest.approx(1.65) and model.speedup(4) == pytest.approx(3.3616 / 1.65)
 
 
 @given(ALPHA, st.integers(1, 16), COST, st.floats(0.5, 3), COST)
@@ -67,27 +57,27 @@ def test_writing_the_break_even_tokens_is_a_speedup_of_one(
     alpha: float, gamma: int, c: float, v: float, o: float
 ) -> None:
     needed = theory.step_cost(gamma, c=c, v=v, o=o)
-    assert theory.predicted_speedup(needed, gamma, c=c, v=v, o=o) == pytest.approx(1)
-    assert theory.predicted_speedup(theory.expected_tokens(alpha, gamma), gamma, c=c, v=v, o=o) * needed == (
-        pytest.approx(theory.expected_tokens(alpha, gamma))
-    )
+    model = CostModel(alpha, c, slope=(v - 1) / gamma, o=o)
+    assert needed / model.cost(gamma) == pytest.approx(1)
+    assert model.speedup(gamma) * needed == pytest.approx(theory.expected_tokens(alpha, gamma))
 
 
 @given(ALPHA, COST)
 def test_the_best_gamma_is_no_worse_than_any_other(alpha: float, c: float) -> None:
-    gamma, speedup = theory.best_gamma(alpha, c)
-    assert all(speedup >= theory.textbook_speedup(alpha, other, c) for other in range(1, 17))
-    assert gamma == 0 or speedup == pytest.approx(theory.textbook_speedup(alpha, gamma, c))
+    model = CostModel(alpha, c)
+    gamma, speedup = model.best(16)
+    assert speedup >= 1 and all(speedup >= model.speedup(other) for other in range(1, 17))
+    assert speedup == pytest.approx(model.speedup(gamma))
 
 
 def test_a_draft_as_dear_as_the_target_is_not_worth_drafting() -> None:
-    assert theory.best_gamma(0.8, c=1.0) == (0, 1.0)
-    assert theory.best_gamma(0.0, c=0.01) == (0, 1.0)
+    assert CostModel(0.8, c=1.0).best(16) == (0, 1.0)
+    assert CostModel(0.0, c=0.01).best(16) == (0, 1.0)
 
 
 def test_dear_verification_shortens_the_best_draft() -> None:
-    cheap, _ = theory.best_gamma(0.8, 0.05)
-    dear, _ = theory.best_gamma(0.8, 0.05, v=lambda gamma: 1 + 0.1 * gamma)
+    cheap, _ = CostModel(0.8, 0.05).best(16)
+    dear, _ = CostModel(0.8, 0.05, slope=0.1).best(16)
     assert dear < cheap
 
 
@@ -99,15 +89,14 @@ def test_an_impossible_alpha_or_gamma_is_refused(alpha: float, gamma: int) -> No
 
 @given(ALPHA, COST, GAMMA)
 def test_a_model_with_nothing_around_it_is_the_textbooks(alpha: float, c: float, gamma: int) -> None:
-    model = theory.CostModel(alpha, c)
-    assert model.speedup(gamma) == pytest.approx(theory.textbook_speedup(alpha, gamma, c))
-    assert model.best()[1] == pytest.approx(theory.best_gamma(alpha, c)[1])
+    textbook = theory.expected_tokens(alpha, gamma) / (1 + c * gamma)
+    assert CostModel(alpha, c).speedup(gamma) == pytest.approx(textbook)
 
 
 def test_steps_without_a_draft_are_plain_ones_and_what_surrounds_them() -> None:
-    model = theory.CostModel(0.5, 0.1, slope=0.02, o=0.05, drafts=0.0)
+    model = CostModel(0.5, 0.1, slope=0.02, o=0.05, drafts=0.0)
     assert model.tokens(4) == 1 and model.cost(4) == pytest.approx(1.05)
-    half = theory.CostModel(0.5, 0.1, slope=0.02, o=0.05, drafts=0.5)
+    half = CostModel(0.5, 0.1, slope=0.02, o=0.05, drafts=0.5)
     assert half.tokens(2) == pytest.approx((1.75 + 1) / 2)
     assert half.cost(2) == pytest.approx((1.04 + 0.2 + 0.05 + 1.05) / 2)
     assert half.cost(0) == half.speedup(0) == 1

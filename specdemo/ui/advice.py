@@ -9,7 +9,7 @@ from typing import Any
 
 from specdemo.decoding.steps import DraftLength, Why
 from specdemo.metrics import Comparison, LaneMetrics, Speed, cost_model
-from specdemo.models.pair_options import COMBINED, NGRAM
+from specdemo.models.pair_options import COMBINED, MAX_GAMMA, NGRAM
 from specdemo.race import Lane
 from specdemo.recording import RaceRecord
 from specdemo.ui import figures
@@ -67,7 +67,7 @@ def attempts(record: RaceRecord, comparison: Comparison) -> list[dict[str, Any]]
         return []
     made = []
     model = cost_model(record.metrics(Lane.BASELINE), speculative, padding=record.known.padding)
-    gamma, predicted = model.best() if model else (0, 1.0)
+    gamma, predicted = model.best(MAX_GAMMA) if model else (0, 1.0)
     if gamma not in (0, request.gamma) and predicted >= max(WORTH_TRYING, comparison.speedup or 0):
         note = ("try.predicted", {"speedup": figures.times(predicted)})
         made.append(_attempt(("try.gamma", {"gamma": str(gamma)}), note, gamma=gamma))

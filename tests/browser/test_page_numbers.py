@@ -14,6 +14,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from specdemo import theory
 from specdemo.metrics import LaneMetrics
+from specdemo.models.pair_options import MAX_GAMMA
 from specdemo.race import Lane
 from specdemo.theory import CostModel
 from specdemo.ui.replay import ClosedDesk, read
@@ -44,7 +45,7 @@ def test_the_scripts_cost_model_is_that_of_theory(demo: Demo, page: Page) -> Non
         for gamma in (0, 1, 4, 16):
             here = page.evaluate(read_model, [plain, gamma])
             assert here == pytest.approx([model.tokens(gamma), model.cost(gamma), model.speedup(gamma)])
-        best, speedup = model.best()
+        best, speedup = model.best(MAX_GAMMA)
         found = page.evaluate("model => sd.theory.best(model)", plain)
         assert found[1] == pytest.approx(speedup) and found[0] == best
     price = page.evaluate("sd.theory.millionTokens(2.5, 40)")
@@ -107,8 +108,9 @@ def test_what_if_gives_the_textbooks_speedup(demo: Demo, page: Page, c: int, spe
     slider = page.get_by_role("slider", name="c: one drafted token")
     press(slider, "Home")
     press(slider, "ArrowRight", c)  # of 0.005
-    expect(panel.locator("[data-out=speedup]")).to_have_text(f"{theory.textbook_speedup(0.8, 4, c * 0.005):.2f}×")
-    assert theory.textbook_speedup(0.8, 4, c * 0.005) == pytest.approx(speedup, abs=0.05)
+    textbook = CostModel(0.8, c * 0.005).speedup(4)
+    expect(panel.locator("[data-out=speedup]")).to_have_text(f"{textbook:.2f}×")
+    assert textbook == pytest.approx(speedup, abs=0.05)
 
 
 def test_what_if_begins_with_the_run_and_comes_back_to_it(demo: Demo, page: Page) -> None:
