@@ -14,8 +14,7 @@ from specdemo.race import Lane
 from specdemo.recording import RaceRecord
 from specdemo.ui import figures
 from specdemo.ui.controls import SHIPPED
-
-Sentence = tuple[str, dict[str, str]]
+from specdemo.ui.text import Sentence
 
 MISSES = 0.5  # share of steps in which lookup found nothing, from which the text is said to copy little
 RARE = 0.5  # α below which the target is said to disagree

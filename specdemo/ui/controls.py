@@ -26,7 +26,7 @@ from specdemo.models.pair_options import (
 )
 from specdemo.race import MAX_STOP_STRINGS, Mode, Request
 from specdemo.ui.engine import AS_TARGET
-from specdemo.ui.text import DEFAULT, say
+from specdemo.ui.text import DEFAULT, Sentence, say
 
 MODEL = "model"  # a drafter that is typed
 SHIPPED = (EMBEDDED, f"{COMBINED}{EMBEDDED}") if head_is_shipped() else ()
@@ -218,7 +218,7 @@ def request(values: dict[str, Any]) -> Request:
     )
 
 
-def summary(values: dict[str, Any]) -> list[tuple[str, dict[str, str]]]:
+def summary(values: dict[str, Any]) -> list[Sentence]:
     """The settings in one line."""
     temperature = values["temperature"]
     sampling = ("summary.sampled", {"temperature": f"{temperature:g}"}) if temperature else ("summary.greedy", {})

@@ -14,11 +14,12 @@ from specdemo.models.progress import Progress
 from specdemo.race import LaneStep, Request
 from specdemo.recording import Known, Speller
 from specdemo.ui.conversation import Conversation
+from specdemo.ui.text import Sentence
 
 AS_TARGET = "same"  # a draft precision
 
 
-Fact = str | tuple[str, dict[str, str]]
+Fact = str | Sentence
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,8 @@ from specdemo.race import Lane
 from specdemo.recording import Recording, Wrote
 from specdemo.ui.parts import Part
 from specdemo.ui.runs import Run, Runs
+from specdemo.ui.text import Sentence
 
-Sentence = tuple[str, dict[str, str]]
 MILLI = 1000
 
 

@@ -17,7 +17,7 @@ from specdemo.recording import RaceRecord
 from specdemo.ui import advice, figures, scoreboard
 from specdemo.ui.charts import COUNTED
 from specdemo.ui.runs import Run
-from specdemo.ui.text import say, tell
+from specdemo.ui.text import Sentence, say, tell
 
 PROMPT_SHOWN = 120  # characters of it in a row
 COUNTS = ("drafted", "accepted", "judged", "gamma", "why", "kv_length")
@@ -119,7 +119,7 @@ def _cells(step: Step, text: str) -> list[object]:
 def as_markdown(record: RaceRecord, language: str) -> str:
     """The run as a page to read: verdict, figures, settings, pair, machine, both texts."""
 
-    def told(sentence: scoreboard.Sentence) -> str:
+    def told(sentence: Sentence) -> str:
         return tell(language, sentence)
 
     comparison, request = record.comparison, record.request

@@ -12,9 +12,9 @@ from specdemo.metrics import Comparison, LaneMetrics, Sameness, Speed
 from specdemo.race import Mode, Request
 from specdemo.ui import figures
 from specdemo.ui.parts import Part
+from specdemo.ui.text import Sentence
 from specdemo.ui.text.below import recognise
 
-Sentence = tuple[str, dict[str, str]]
 MANY_IDLE_STEPS = 0.5  # share of steps without a draft from which the page says so
 
 

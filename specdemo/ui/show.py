@@ -20,6 +20,7 @@ from specdemo.ui.panes import PaneStream
 from specdemo.ui.parts import encode
 from specdemo.ui.report import replayed, row
 from specdemo.ui.runs import Run
+from specdemo.ui.text import Sentence
 from specdemo.ui.worker import Began, Ended, Event, Loading, Paced, Refused, Waiting
 
 FIGURES_EVERY = 0.25  # seconds
@@ -170,7 +171,7 @@ class Show:
         index = bisect.bisect_right(points, (seconds, 1 << 62))
         return points[index - 1][1] if index else 0
 
-    def _note(self, lane: LaneMetrics, other: LaneMetrics, notch: int | None) -> scoreboard.Sentence | None:
+    def _note(self, lane: LaneMetrics, other: LaneMetrics, notch: int | None) -> Sentence | None:
         if self._stopped or not lane.steps or not other.steps:
             return None
         if notch is not None:

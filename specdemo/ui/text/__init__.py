@@ -11,6 +11,9 @@ from typing import Any
 from specdemo.ui.text import en, zh_cn, zh_tw
 from specdemo.ui.text.below import SENTENCES
 
+Sentence = tuple[str, dict[str, Any]]
+"""A key and its parameters, as they travel to the page."""
+
 LANGUAGES = {"en": "English", "zh-CN": "简体中文", "zh-TW": "繁體中文"}
 DEFAULT = "en"
 
@@ -26,7 +29,7 @@ def say(language: str, key: str, **params: object) -> str:
     return STRINGS.get(language, STRINGS[DEFAULT])[key].format(**params)
 
 
-def tell(language: str, sentence: tuple[str, dict[str, Any]]) -> str:
+def tell(language: str, sentence: Sentence) -> str:
     """A sentence as the browser fills it: "@key" stands for the words of that key, a pair for its own sentence."""
     key, params = sentence
     return say(language, key, **{name: _word(language, value) for name, value in params.items()})
