@@ -122,11 +122,11 @@ def as_markdown(record: RaceRecord, language: str) -> str:
     def told(sentence: Sentence) -> str:
         return tell(language, sentence)
 
-    comparison, request = record.comparison, record.request
+    comparison = record.comparison
     baseline, speculative = (record.metrics(lane) for lane in (Lane.BASELINE, Lane.SPECULATIVE))
     stopped = Stop.STOPPED in (baseline.stop, speculative.stop)
-    verdict = scoreboard.verdict(request, baseline, speculative, comparison, over=not stopped)
-    more = scoreboard.more(request, baseline, speculative, comparison, over=True, stopped=stopped)
+    verdict = scoreboard.verdict(record, comparison, over=not stopped)
+    more = scoreboard.more(record, comparison, over=True, stopped=stopped)
     reasons = [] if stopped else advice.reasons(record, comparison)
     settings = _settings(record, language)
     parts = [

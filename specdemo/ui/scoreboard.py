@@ -9,7 +9,8 @@ from typing import Any
 
 from specdemo.decoding.steps import Origin, Parting, Why
 from specdemo.metrics import Comparison, LaneMetrics, Sameness, Speed
-from specdemo.race import Mode, Request
+from specdemo.race import Lane, Mode
+from specdemo.recording import RaceRecord
 from specdemo.ui import figures
 from specdemo.ui.parts import Part
 from specdemo.ui.text import Sentence
@@ -32,21 +33,14 @@ def message(key: str, **params: str | Sentence) -> dict[str, Any]:
     return {"verdict": said, "mood": "refused" if wrong else "calm"}
 
 
-def account(
-    request: Request,
-    baseline: LaneMetrics,
-    speculative: LaneMetrics,
-    comparison: Comparison,
-    *,
-    over: bool,
-    stopped: bool,
-) -> dict[str, Any]:
+def account(record: RaceRecord, comparison: Comparison, *, over: bool, stopped: bool) -> dict[str, Any]:
     """The board of a run under way, or over."""
+    baseline, speculative = (record.metrics(lane) for lane in (Lane.BASELINE, Lane.SPECULATIVE))
     speed = comparison.speed
     shown = speed in (Speed.FASTER, Speed.EQUAL, Speed.SLOWER)
     board: dict[str, Any] = {
-        "verdict": verdict(request, baseline, speculative, comparison, over=over and not stopped),
-        "more": more(request, baseline, speculative, comparison, over=over, stopped=stopped),
+        "verdict": verdict(record, comparison, over=over and not stopped),
+        "more": more(record, comparison, over=over, stopped=stopped),
         "mood": "fault" if speed is Speed.FAULT else "calm",
         "speed": figures.times(comparison.speedup) if shown else None,
         "wins": speed is Speed.FASTER,
@@ -58,19 +52,18 @@ def account(
     return board
 
 
-def verdict(
-    request: Request, baseline: LaneMetrics, speculative: LaneMetrics, comparison: Comparison, *, over: bool
-) -> Sentence:
+def verdict(record: RaceRecord, comparison: Comparison, *, over: bool) -> Sentence:
     """What, by how much, why."""
     speed = comparison.speed
     if speed is Speed.FAULT:
         return fault(comparison)
     if speed is Speed.NO_SPECULATION:
-        return ("verdict.gamma0" if request.gamma == 0 else "verdict.none" if over else "live.none", {})
+        return ("verdict.gamma0" if record.request.gamma == 0 else "verdict.none" if over else "live.none", {})
     if speed is None:
         if over:
             return ("verdict.short", {})
-        first = request.mode is Mode.ONE_AFTER_ANOTHER and speculative.steps == 0 and baseline.steps > 0
+        baseline, speculative = (record.metrics(lane) for lane in (Lane.BASELINE, Lane.SPECULATIVE))
+        first = record.request.mode is Mode.ONE_AFTER_ANOTHER and speculative.steps == 0 and baseline.steps > 0
         return ("verdict.first" if first else "starting", {})
     tense = "verdict" if over else "live"
     params = {"speedup": figures.times(comparison.speedup or 0)}
@@ -96,16 +89,10 @@ def fault(comparison: Comparison) -> Sentence:
     return ("verdict.fault", {"at": at, "gap": figures.gap(parting.gap)})
 
 
-def more(
-    request: Request,
-    baseline: LaneMetrics,
-    speculative: LaneMetrics,
-    comparison: Comparison,
-    *,
-    over: bool,
-    stopped: bool,
-) -> list[Sentence]:
+def more(record: RaceRecord, comparison: Comparison, *, over: bool, stopped: bool) -> list[Sentence]:
     """Sentences behind the verdict: how it ended, and what the texts are to each other."""
+    baseline, speculative = (record.metrics(lane) for lane in (Lane.BASELINE, Lane.SPECULATIVE))
+    temperature = record.request.params.temperature
     said: list[Sentence] = []
     if stopped:
         said.append(("verdict.stopped", {"baseline": str(baseline.tokens), "speculative": str(speculative.tokens)}))
@@ -120,8 +107,8 @@ def more(
         said.append(("verdict.unexplained", {"n": n}))
     elif comparison.sameness is Sameness.SAME_DISTRIBUTION:
         said.append(("verdict.sampled", {}))
-    elif comparison.identical and request.params.temperature and baseline.tokens == speculative.tokens:
-        said.append(("verdict.seeded", {"temperature": f"{request.params.temperature:g}"}))
+    elif comparison.identical and temperature and baseline.tokens == speculative.tokens:
+        said.append(("verdict.seeded", {"temperature": f"{temperature:g}"}))
     unpaid = speculative.steps_without_draft[Why.DOES_NOT_PAY] / max(speculative.target_passes, 1)
     if comparison.speed is not Speed.NO_SPECULATION and unpaid >= MANY_IDLE_STEPS:
         said.append(("verdict.unpaid", {"share": figures.share(unpaid)}))

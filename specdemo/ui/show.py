@@ -115,9 +115,8 @@ class Show:
         return encode(board)
 
     def _account(self) -> dict[str, Any]:
-        request, comparison = self.record.request, self.record.comparison
-        baseline, speculative = (self.record.metrics(lane) for lane in (Lane.BASELINE, Lane.SPECULATIVE))
-        board = scoreboard.account(request, baseline, speculative, comparison, over=self.over, stopped=self._stopped)
+        comparison = self.record.comparison
+        board = scoreboard.account(self.record, comparison, over=self.over, stopped=self._stopped)
         board["lanes"] = {lane: self._head(lane) for lane in Lane}
         board["chart"] = chart_figures(self.record, comparison)
         board["parting"] = self._continuations(comparison)
