@@ -16,7 +16,7 @@ def _races(spec: PairSpec) -> tuple[object, ...]:
 
     desk = Desk(real_engine(), spec)
     desk.open()
-    return desk, spec.drafter, spec.draft_precision or AS_TARGET, spec.target_precision
+    return desk, spec.drafter, spec.draft_precision or AS_TARGET, spec.target_precision, spec.target
 
 
 def _replays() -> tuple[object, ...]:

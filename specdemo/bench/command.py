@@ -17,11 +17,11 @@ from specdemo.bench.measure import THRESHOLD
 from specdemo.bench.page_client import PageFailed
 from specdemo.bench.rows import ROWS
 from specdemo.bench.steps import STEP_ROWS
-from specdemo.bench.tasks import SAMPLINGS, TASKS, TaskContest, TaskSettings, usual_drafters
+from specdemo.bench.tasks import SAMPLINGS, TASKS, TaskContest, TaskSettings
 from specdemo.decoding.steps import DraftLength
 from specdemo.environment import Watch, busy_processes, environment
 from specdemo.models.errors import ModelUnavailable, PairRefused
-from specdemo.models.pair_options import COMBINED, EMBEDDED, MAX_GAMMA, NGRAM
+from specdemo.models.pair_options import COMBINED, EMBEDDED, MAX_GAMMA, NGRAM, usual_drafters
 from specdemo.option_names import dashed, named
 from specdemo.race import RequestRefused
 

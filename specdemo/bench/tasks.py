@@ -22,7 +22,7 @@ from specdemo.decoding.parting import find_parting
 from specdemo.decoding.steps import DraftLength, Rule
 from specdemo.metrics import LaneMetrics, identity_promised
 from specdemo.models.pair import Pair, load_pair
-from specdemo.models.pair_options import AUTO, COMBINED, EMBEDDED, NGRAM, PairSpec, head_is_shipped
+from specdemo.models.pair_options import AUTO, EMBEDDED, NGRAM, PairSpec
 from specdemo.models.text import encode_chat
 from specdemo.race import Lane, Request, check, lanes
 
@@ -56,12 +56,6 @@ class TaskSettings:
     repeats: int = 3
     quick: bool = False
     prompts: Path = TASKS
-
-
-def usual_drafters(target: str) -> tuple[str, ...]:
-    """Lookup, and the embedded target's head alone and with lookup, where this copy holds it."""
-    heads = (EMBEDDED, f"{COMBINED}{EMBEDDED}") if target == EMBEDDED and head_is_shipped() else ()
-    return (NGRAM, *heads)
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,6 +51,12 @@ def head_is_shipped() -> bool:
     return (SHIPPED_HEAD / "config.json").is_file()
 
 
+def usual_drafters(target: str) -> tuple[str, ...]:
+    """Lookup, and the embedded target's head alone and with lookup, where this copy holds it."""
+    heads = (EMBEDDED, f"{COMBINED}{EMBEDDED}") if target == EMBEDDED and head_is_shipped() else ()
+    return (NGRAM, *heads)
+
+
 def split_drafter(drafter: str) -> tuple[bool, str | None]:
     """Whether a drafter's name asks for lookup, and which model or head it asks for, if any."""
     if drafter == NGRAM:

@@ -5,15 +5,15 @@ A reason is a sentence. An attempt is a setting with what the cost model, or the
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from specdemo.decoding.steps import DraftLength, Why
 from specdemo.metrics import Comparison, LaneMetrics, Speed, cost_model
-from specdemo.models.pair_options import COMBINED, MAX_GAMMA, NGRAM
+from specdemo.models.pair_options import EMBEDDED, MAX_GAMMA, NGRAM
 from specdemo.race import Lane
 from specdemo.recording import RaceRecord
 from specdemo.ui import figures
-from specdemo.ui.controls import SHIPPED
 from specdemo.ui.text import Sentence
 
 MISSES = 0.5  # share of steps in which lookup found nothing, from which the text is said to copy little
@@ -58,8 +58,11 @@ def _costs(record: RaceRecord, comparison: Comparison, lane: LaneMetrics) -> lis
     return said
 
 
-def attempts(record: RaceRecord, comparison: Comparison) -> list[dict[str, Any]]:
-    """Settings to try after a run that gained nothing. set: their names and values in Settings."""
+def attempts(record: RaceRecord, comparison: Comparison, drafters: Collection[str]) -> list[dict[str, Any]]:
+    """Settings to try after a run that gained nothing. set: their names and values in Settings.
+
+    drafters: what Settings offer for this target.
+    """
     request, speculative = record.request, record.metrics(Lane.SPECULATIVE)
     speed = comparison.speed
     if speed not in (Speed.SLOWER, Speed.EQUAL, Speed.NO_SPECULATION) or request.gamma == 0:
@@ -72,17 +75,16 @@ def attempts(record: RaceRecord, comparison: Comparison) -> list[dict[str, Any]]
         made.append(_attempt(("try.gamma", {"gamma": str(gamma)}), note, gamma=gamma))
     if speed is not Speed.NO_SPECULATION and request.draft_length is DraftLength.FIXED:
         made.append(_attempt(("try.adaptive", {}), ("try.adaptive.what", {}), draft_length=DraftLength.COST_OPTIMAL))
-    return made + _drafters(record, speculative)
+    return made + _drafters(record, speculative, drafters)
 
 
-def _drafters(record: RaceRecord, speculative: LaneMetrics) -> list[dict[str, Any]]:
+def _drafters(record: RaceRecord, speculative: LaneMetrics, drafters: Collection[str]) -> list[dict[str, Any]]:
     """Another drafter than the one that ran."""
     name = record.known.pair.get("drafter", "")
     looks_up = speculative.steps_without_draft[Why.NO_MATCH] > 0 or name.startswith(("n-gram", NGRAM))
     if not looks_up:
         return [_attempt(("try.lookup", {}), ("try.lookup.what", {}), drafter=NGRAM)]
-    heads = [one for one in SHIPPED if not one.startswith(COMBINED)]
-    return [_attempt(("try.head", {}), ("try.head.what", {}), drafter=head) for head in heads]
+    return [_attempt(("try.head", {}), ("try.head.what", {}), drafter=EMBEDDED)] if EMBEDDED in drafters else []
 
 
 def _attempt(say: Sentence, note: Sentence, **settings: Any) -> dict[str, Any]:

@@ -7,6 +7,7 @@ arrives need not come from the sliders.
 from __future__ import annotations
 
 import math
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,20 +17,18 @@ from specdemo.decoding.params import SamplingParams
 from specdemo.decoding.steps import DraftLength, Rule
 from specdemo.models.pair_options import (
     AUTO,
-    COMBINED,
     DRAFT_PRECISIONS,
     EMBEDDED,
     MAX_GAMMA,
     NGRAM,
     TARGET_PRECISIONS,
-    head_is_shipped,
+    usual_drafters,
 )
 from specdemo.race import MAX_STOP_STRINGS, Mode, Request
 from specdemo.ui.engine import AS_TARGET
 from specdemo.ui.text import DEFAULT, Sentence, say
 
 MODEL = "model"  # a drafter that is typed
-SHIPPED = (EMBEDDED, f"{COMBINED}{EMBEDDED}") if head_is_shipped() else ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +58,11 @@ NUMBERS = {
 MOST_CHARACTERS = {"draft_model": 300, "draft_temperature": 30, "stop_strings": 1000}  # of what is typed
 MOST_BUTTONS = 6  # of one choice; what has more opens as a list
 DRAFT_TEMPERATURE = Range(0, 2, 0.05, 0)
-CHOICES = {
+CHOICES = {  # over the embedded target
     "mode": tuple(Mode),
     "draft_length": tuple(DraftLength),
     "rule": tuple(Rule),
-    "drafter": (NGRAM, *SHIPPED, MODEL),
+    "drafter": (*usual_drafters(EMBEDDED), MODEL),
     "draft_precision": (AS_TARGET, *DRAFT_PRECISIONS),
     "target_precision": TARGET_PRECISIONS,
 }
@@ -87,10 +86,20 @@ class SettingRefused(ValueError):
 
 
 class Controls:
-    """The settings, built inside whatever block is open. drafter and the precisions: what they begin with."""
+    """The settings, built inside whatever block is open. drafter and the precisions: what they begin with.
 
-    def __init__(self, drafter: str = NGRAM, precision: str = AS_TARGET, target_precision: str = AUTO) -> None:
-        modelled = drafter not in CHOICES["drafter"]
+    target: what all drafters draft for. choices: what each choice may be, over that target.
+    """
+
+    def __init__(
+        self,
+        drafter: str = NGRAM,
+        precision: str = AS_TARGET,
+        target_precision: str = AUTO,
+        target: str = EMBEDDED,
+    ) -> None:
+        self.choices = CHOICES | {"drafter": (*usual_drafters(target), MODEL)}
+        modelled = drafter not in self.choices["drafter"]
         self._made: dict[str, gr.blocks.Block] = {}
         with self._group("length", open=True):
             self._dial("max_new_tokens")
@@ -145,8 +154,8 @@ class Controls:
         words: dict[str, Any] = {"label": say(language, name)}
         if not name.startswith("group."):
             words["info"] = say(language, f"{name}.info")
-        if name in CHOICES:
-            words["choices"] = _choices(name, language)
+        if name in self.choices:
+            words["choices"] = self._offered(name, language)
         return gr.update(**words)
 
     def _group(self, name: str, *, open: bool) -> gr.Accordion:
@@ -172,24 +181,26 @@ class Controls:
         self._made[name] = gr.Textbox(value, elem_id=f"sd-set-{name}", **words, **props)
 
     def _choice(self, name: str, value: str | None = None, *, visible: bool = True) -> None:
-        kind = gr.Radio if len(CHOICES[name]) <= MOST_BUTTONS else gr.Dropdown
+        kind = gr.Radio if len(self.choices[name]) <= MOST_BUTTONS else gr.Dropdown
         self._made[name] = kind(
-            choices=_choices(name, DEFAULT),
-            value=value or CHOICES[name][0],
+            choices=self._offered(name, DEFAULT),
+            value=value or self.choices[name][0],
             label=say(DEFAULT, name),
             info=say(DEFAULT, f"{name}.info"),
             elem_id=f"sd-set-{name}",
             visible=visible,
         )
 
+    def _offered(self, name: str, language: str) -> list[tuple[str, str]]:
+        return [(say(language, f"{name}.{value}"), str(value)) for value in self.choices[name]]
 
-def _choices(name: str, language: str) -> list[tuple[str, str]]:
-    return [(say(language, f"{name}.{value}"), str(value)) for value in CHOICES[name]]
 
+def request(values: dict[str, Any], choices: Mapping[str, Collection[str]] = CHOICES) -> Request:
+    """What the settings ask for, the prompt's ids still missing. Raises SettingRefused.
 
-def request(values: dict[str, Any]) -> Request:
-    """What the settings ask for, the prompt's ids still missing. Raises SettingRefused."""
-    for name, known in CHOICES.items():
+    choices: those of the page's own Controls.
+    """
+    for name, known in choices.items():
         if values[name] not in known:
             raise SettingRefused("refused.choice", {"name": f"@{name}"})
     for name, most in MOST_CHARACTERS.items():

@@ -6,11 +6,11 @@ setting stays as it was.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 from urllib.parse import urlencode
 
-from specdemo.ui.controls import NUMBERS, SettingRefused, request
+from specdemo.ui.controls import CHOICES, NUMBERS, SettingRefused, request
 
 MOST_CHARACTERS = 20_000  # of a prompt in a link
 OTHERS = {"lang", "view", "prompt"}  # what else of ours may stand in a link; Gradio's own begin with an underscore
@@ -22,9 +22,12 @@ def write_link(values: Mapping[str, Any], fresh: Mapping[str, Any]) -> str:
 
 
 def read_link(
-    query: Mapping[str, str], fresh: Mapping[str, Any]
+    query: Mapping[str, str], fresh: Mapping[str, Any], choices: Mapping[str, Collection[str]] = CHOICES
 ) -> tuple[str | None, dict[str, Any], SettingRefused | None]:
-    """The prompt that a link carries (None: none), the settings it asks for, and the first thing that is refused."""
+    """The prompt that a link carries (None: none), the settings it asks for, and the first thing that is refused.
+
+    choices: see `request`.
+    """
     values, refused = dict(fresh), None
     for name, text in query.items():
         if name in OTHERS or name.startswith("_"):
@@ -33,7 +36,7 @@ def read_link(
             if name not in fresh:
                 raise SettingRefused("refused.linkname", {"name": name[:40]})
             asked = values | {name: _number(text) if name in NUMBERS else text}
-            request(asked)
+            request(asked, choices)
         except SettingRefused as error:
             refused = refused or error
         else:

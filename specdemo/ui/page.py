@@ -12,7 +12,7 @@ from typing import Any
 import gradio as gr
 
 from specdemo.examples import load_examples
-from specdemo.models.pair_options import AUTO, NGRAM
+from specdemo.models.pair_options import AUTO, EMBEDDED, NGRAM
 from specdemo.race import Lane, Request
 from specdemo.recording import RaceRecord
 from specdemo.trace_files import TraceFileRefused
@@ -57,20 +57,29 @@ def launch_options() -> dict[str, Any]:
 
 
 def build_page(
-    desk: Desk | ClosedDesk, drafter: str = NGRAM, precision: str = AS_TARGET, target_precision: str = AUTO
+    desk: Desk | ClosedDesk,
+    drafter: str = NGRAM,
+    precision: str = AS_TARGET,
+    target_precision: str = AUTO,
+    target: str = EMBEDDED,
 ) -> gr.Blocks:
     """The whole page over a desk (its `open` loads the pair), or one that only replays what was recorded.
 
-    drafter and precisions: what Settings begin with.
+    drafter and precisions: what Settings begin with. target: what they offer drafters for.
     """
-    return Page(desk, drafter, precision, target_precision).blocks
+    return Page(desk, drafter, precision, target_precision, target).blocks
 
 
 class Page:
     """The page's components and what happens on them."""
 
     def __init__(
-        self, desk: Desk | ClosedDesk, drafter: str = NGRAM, precision: str = AS_TARGET, target_precision: str = AUTO
+        self,
+        desk: Desk | ClosedDesk,
+        drafter: str = NGRAM,
+        precision: str = AS_TARGET,
+        target_precision: str = AUTO,
+        target: str = EMBEDDED,
     ) -> None:
         self.desk = desk
         self.runs = Runs(recorded_runs())
@@ -80,7 +89,7 @@ class Page:
         self._going: dict[str, Iterator[tuple[Any, ...]]] = {}  # by session: its run or replay, from the first value
         self._workers: dict[str, Worker | Player] = {}  # by session: what Stop of that page stops
         with gr.Blocks(title=say(DEFAULT, "title"), fill_width=True, analytics_enabled=False) as self.blocks:
-            self._lay_out(drafter, precision, target_precision)
+            self._lay_out(drafter, precision, target_precision, target)
             self._wire()
         self.blocks.queue(max_size=WAITING_AT_MOST)
 
@@ -185,7 +194,8 @@ class Page:
                 yield (*values, before.line())
             return
         order = self._order(prompt or "", self.controls.read(values), before, visitor.session_hash)
-        show = Show(Run(RaceRecord(prompt, order.request if isinstance(order, Order) else Request(prompt_ids=()))))
+        asked = order.request if isinstance(order, Order) else Request(prompt_ids=())
+        show = Show(Run(RaceRecord(prompt, asked)), drafters=self.controls.choices["drafter"])
         if isinstance(order, Refused):
             show.take([order])
             yield (*show.values, self.desk.status.line(), before.line())
@@ -289,7 +299,7 @@ class Page:
         if not prompt.strip():
             return Refused("refused.empty")
         try:
-            asked = request(values)
+            asked = request(values, self.controls.choices)
         except SettingRefused as refused:
             return Refused(refused.key, refused.params)
         drafter = values["drafter"]
@@ -345,7 +355,7 @@ class Page:
 
     def restore(self, visitor: gr.Request) -> list[Any]:
         """The prompt and the settings that the page's address asks for; what it may not ask for is told."""
-        prompt, values, refused = read_link(dict(visitor.query_params), self.fresh)
+        prompt, values, refused = read_link(dict(visitor.query_params), self.fresh, self.controls.choices)
         board = gr.skip()
         if refused is not None:
             said = scoreboard.message("refused.link", message=(refused.key, refused.params))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import bisect
 import time
+from collections.abc import Collection
 from typing import Any
 
 from specdemo.decoding.steps import Stop
@@ -31,13 +32,14 @@ OTHER = {Lane.BASELINE: Lane.SPECULATIVE, Lane.SPECULATIVE: Lane.BASELINE}
 class Show:
     """A run as the page shows it. begun: there is something of it to show. over: nothing more will come.
 
-    replay_of: the number of the finished run that plays again.
+    replay_of: the number of the finished run that plays again. drafters: what Settings offer for its target.
     """
 
-    def __init__(self, run: Run, *, replay_of: int | None = None) -> None:
+    def __init__(self, run: Run, *, replay_of: int | None = None, drafters: Collection[str] = ()) -> None:
         self.run = run
         self.record = run.record
         self._replay_of = replay_of
+        self._drafters = drafters
         self._replay_speed = 1.0
         self.over = False
         self.begun = False
@@ -126,7 +128,7 @@ class Show:
             board["row"] = row(self.run)
             if not self._stopped:
                 board["more"] += advice.reasons(self.record, comparison)
-                board["try"] = advice.attempts(self.record, comparison)
+                board["try"] = advice.attempts(self.record, comparison, self._drafters)
         return board
 
     def _continuations(self, comparison: Comparison) -> dict[str, Any] | None:

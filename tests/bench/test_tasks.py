@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from specdemo.bench import add_arguments, main, tasks
+from specdemo.bench import add_arguments, main
 from specdemo.bench.measure import interleave
 from specdemo.bench.sides import Prompt, Sample, Side
 from specdemo.bench.task_report import lines, table, to_json
@@ -106,14 +106,6 @@ def test_several_draft_lengths_are_for_tasks(capsys: pytest.CaptureFixture) -> N
     args.tasks = False
     assert main(args) == 2
     assert "with --tasks only" in capsys.readouterr().err
-
-
-def test_the_head_is_measured_where_it_is_shipped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tasks, "head_is_shipped", lambda: True)
-    assert tasks.usual_drafters("embedded") == ("ngram", "embedded", "ngram+embedded")
-    assert tasks.usual_drafters("another") == ("ngram",)
-    monkeypatch.setattr(tasks, "head_is_shipped", lambda: False)
-    assert tasks.usual_drafters("embedded") == ("ngram",)
 
 
 # --- The tables ------------------------------------------------------------------------------------------------------

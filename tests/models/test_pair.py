@@ -212,3 +212,11 @@ def test_another_target_than_the_embedded_one_begins_with_lookup(monkeypatch: py
     assert pair_options.pair_spec(parser.parse_args([])) == PairSpec("embedded", "ngram+embedded")
     assert pair_options.pair_spec(parser.parse_args(["--target", "x"])) == PairSpec("x", "ngram")
     assert pair_options.pair_spec(parser.parse_args(["--target", "x", "--drafter", "y"])) == PairSpec("x", "y")
+
+
+def test_the_head_is_a_usual_drafter_of_its_target_where_it_is_shipped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pair_options, "head_is_shipped", lambda: True)
+    assert pair_options.usual_drafters("embedded") == ("ngram", "embedded", "ngram+embedded")
+    assert pair_options.usual_drafters("another") == ("ngram",)
+    monkeypatch.setattr(pair_options, "head_is_shipped", lambda: False)
+    assert pair_options.usual_drafters("embedded") == ("ngram",)

@@ -100,6 +100,19 @@ def test_a_run_that_fails_on_the_way_is_no_turn_of_the_chat(page: Page, script: 
     assert json.loads(last[4])["turns"][0]["asked"] == "Tell me"
 
 
+def test_the_head_is_offered_for_the_target_that_it_fits_only(script: Synthetic) -> None:
+    other = Page(Desk(script.engine(), ("ngram", "same")), target="a/nother")
+    offered = next(block for block in other.controls.inputs if block.elem_id == "sd-set-drafter")
+    assert [value for _, value in offered.choices] == ["ngram", "model"]
+    script.agreement = 0.0
+    *_, last = other.race(VISITOR, "Tell me", "", *values(other))
+    assert '"try.head"' not in last[2]
+    with pytest.raises(SettingRefused):
+        request(other.controls.read(tuple(values(other, drafter="embedded"))), other.controls.choices)
+    link = SimpleNamespace(query_params={"drafter": "embedded"})
+    assert "refused.link" in other.restore(link)[1]
+
+
 def test_halt_waits_for_nobody_who_does_not_run(page: Page) -> None:
     page.halt(VISITOR)
 
