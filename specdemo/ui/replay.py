@@ -70,18 +70,18 @@ def _refuse_lane(lane: Lane, race: RaceFile) -> None:
     if len(trace.tokens) > MAX_NEW_TOKENS:
         raise TraceFileRefused(f"At {lane}.steps: {len(trace.tokens):,} tokens; a lane here writes {MAX_NEW_TOKENS:,}.")
     for number, step in enumerate(trace.steps):
-        place = f"At {lane}.steps[{number}]"
+        place = f"{lane}.steps[{number}]"
         if len(step.drafted) > MAX_GAMMA or not 0 <= step.gamma <= MAX_GAMMA:
-            raise TraceFileRefused(f"{place}: a step drafts at most {MAX_GAMMA} tokens.")
+            raise TraceFileRefused(f"At {place}: a step drafts at most {MAX_GAMMA} tokens.")
         times = (step.draft_seconds, step.verify_seconds, step.other_seconds)
         if any(time is None or not 0 <= time <= LONGEST for time in times):
-            raise TraceFileRefused(f"{place}: the step does not tell its times, so the race has no speed.")
+            raise TraceFileRefused(f"At {place}: the step does not tell its times, so the race has no speed.")
         if any(0 < time < SHORTEST for time in times):
-            raise TraceFileRefused(f"{place}: a time of less than a nanosecond, which no clock here tells.")
+            raise TraceFileRefused(f"At {place}: a time of less than a nanosecond, which no clock here tells.")
         if not all(0 <= one < LARGEST_ID for one in _ids(step)):
-            raise TraceFileRefused(f"{place}: an id that no vocabulary has.")
+            raise TraceFileRefused(f"At {place}: an id that no vocabulary has.")
         if not all(number is None or 0 <= number < math.inf for number in _numbers(step)):
-            raise TraceFileRefused(f"{place}: a probability that is no number, or is negative.")
+            raise TraceFileRefused(f"At {place}: a probability that is no number, or is negative.")
     if sum(step.seconds for step in trace.steps) > LONGEST:
         raise TraceFileRefused(f"At {lane}.steps: the lane took longer than {LONGEST:.0f} seconds.")
 

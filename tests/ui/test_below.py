@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -13,6 +13,7 @@ from specdemo.ui.text.below import SENTENCES, recognise
 
 ROOT = Path(__file__).parents[2] / "specdemo"
 FLOORS = [*ROOT.glob("models/*.py"), *ROOT.glob("drafters/*.py"), ROOT / "race.py", ROOT / "trace_files.py"]
+REPLAY = ROOT / "ui" / "replay.py"
 SAYING = {"ModelUnavailable", "PairRefused", "RunnerRefused", "RequestRefused", "TraceFileRefused", "progress", "watch"}
 
 
@@ -38,9 +39,9 @@ def _joined(parts: list[ast.expr]) -> Iterator[str]:
         yield from (text + more for more in _joined(rest))
 
 
-def said() -> Iterator[tuple[str, str]]:
-    """Where, and what: every text given to what refuses or reports on these floors."""
-    for path in FLOORS:
+def said(paths: Iterable[Path] = (*FLOORS, REPLAY)) -> Iterator[tuple[str, str]]:
+    """Where, and what: every text given to what refuses or reports in these files."""
+    for path in paths:
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             name = getattr(node.func, "id", getattr(node.func, "attr", "")) if isinstance(node, ast.Call) else ""
             for text in (text for one in node.args for text in texts(one)) if name in SAYING else ():
@@ -51,6 +52,12 @@ def test_every_sentence_is_known() -> None:
     sentences = [(where, text) for where, text in said() if " " in text]
     assert len(sentences) > 60
     assert [(where, text) for where, text in sentences if isinstance(recognise(text), str)] == []
+
+
+def test_what_a_loaded_run_is_refused_for_is_known_behind_its_place_too() -> None:
+    at = [recognise(text) for _, text in said([REPLAY]) if text.startswith("At ")]
+    assert len(at) > 8
+    assert [told for told in at if isinstance(told[1].get("error", ()), str)] == []
 
 
 def filled(told: object, language: str) -> str:

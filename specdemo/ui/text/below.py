@@ -402,9 +402,58 @@ SENTENCES = {
         "{where} 处：{m} 个词元却有 {n} 段文本。",
         "{where} 處：{m} 個詞元卻有 {n} 段文字。",
     ),
+    "The file holds settings that no race has.": (
+        "文件中的设置没有哪次竞速会有。",
+        "檔案中的設定沒有哪次競速會有。",
+    ),
+    "The file's two lanes were not asked the same: prompt or sampling differ.": (
+        "文件中两道所受的请求不同：提示词或采样不一致。",
+        "檔案中兩道所受的請求不同：提示詞或取樣不一致。",
+    ),
     "At {where}: {error}": (
         "{where} 处：{error}",
         "{where} 處：{error}",
+    ),
+    # behind the place
+    "the distance of two logits must be a number.": (
+        "两个 logit 之差应为一个数。",
+        "兩個 logit 之差應為一個數。",
+    ),
+    "a padded step costs {low} to {high} plain ones.": (
+        "填充后的单步应相当于 {low} 至 {high} 个普通单步。",
+        "填充後的單步應相當於 {low} 至 {high} 個普通單步。",
+    ),
+    "the lane wrote nothing, so there is nothing to replay.": (
+        "这一道什么也没写，没有可回放的内容。",
+        "這一道什麼也沒寫，沒有可回放的內容。",
+    ),
+    "{n} tokens; a lane here writes {most}.": (
+        "有 {n} 个词元；这里一道最多写 {most} 个。",
+        "有 {n} 個詞元；這裡一道最多寫 {most} 個。",
+    ),
+    "a step drafts at most {most} tokens.": (
+        "一步最多起草 {most} 个词元。",
+        "一步最多起草 {most} 個詞元。",
+    ),
+    "the step does not tell its times, so the race has no speed.": (
+        "这一步没有给出用时，竞速也就没有速度。",
+        "這一步沒有給出用時，競速也就沒有速度。",
+    ),
+    "a time of less than a nanosecond, which no clock here tells.": (
+        "用时不到一纳秒，这里没有时钟能量出。",
+        "用時不到一奈秒，這裡沒有時鐘能量出。",
+    ),
+    "an id that no vocabulary has.": (
+        "没有词表有这样的 id。",
+        "沒有詞表有這樣的 id。",
+    ),
+    "a probability that is no number, or is negative.": (
+        "概率不是数，或为负数。",
+        "機率不是數，或為負數。",
+    ),
+    "the lane took longer than {n} seconds.": (
+        "这一道用时超过 {n} 秒。",
+        "這一道用時超過 {n} 秒。",
     ),
 }
 
