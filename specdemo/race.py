@@ -40,7 +40,7 @@ class RequestRefused(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is asked of both lanes. gamma: draft length, 0 to 16; where draft_length moves it, the longest.
+    """What is asked of both lanes. gamma: draft length, 0 to MAX_GAMMA; where draft_length moves it, the longest.
 
     reuse: what the caches still hold of the prompt's beginning is not run again, in either lane; a chat's next turn.
     """
