@@ -30,6 +30,7 @@ SCRIPTS = (
     "markdown",
     "ghosts",
     "slow",
+    "live",
     "panes",
     "glass",
     "legend",

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import pytest
@@ -137,9 +138,16 @@ def wait_for_state(page: Page, *states: str) -> None:
     page.wait_for_function("states => states.includes(document.querySelector('.sd-score').dataset.state)", arg=states)
 
 
-def run(page: Page, prompt: str = "Tell me about lists.") -> None:
-    """A run, to its end."""
+@contextmanager
+def another_run(page: Page) -> Iterator[None]:
+    """What is pressed here begins a run, which comes to its end."""
     before = page.locator(".sd-score").get_attribute("data-run")
-    ask(page, prompt)
+    yield
     page.wait_for_function("before => document.querySelector('.sd-score').dataset.run !== before", arg=before)
     wait_for_state(page, "done", "refused")
+
+
+def run(page: Page, prompt: str = "Tell me about lists.") -> None:
+    """A run, to its end."""
+    with another_run(page):
+        ask(page, prompt)

@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from specdemo.models.pair_options import EMBEDDED, PairSpec, default_drafter
 from specdemo.ui.own_engine import real_engine
-from tests.browser.conftest import CHROMIUM, SWITCHES, Demo, ask, serve, wait_for_state
+from tests.browser.conftest import CHROMIUM, SWITCHES, Demo, ask, run, serve, wait_for_state
 from tests.ui.synthetic import Synthetic
 
 DESKTOP, PHONE, TABLET, PROJECTOR = (1440, 900), (390, 844), (1024, 768), (1920, 1080)
@@ -96,9 +96,7 @@ def chat(page: Page, script: Synthetic) -> None:
     """The second turn of a chat."""
     page.click(".sd-chatsw")
     for prompt in (PROMPT, "And if order does not matter?"):
-        before = page.locator(".sd-score").get_attribute("data-run")
-        ask(page, prompt)
-        page.wait_for_function("before => document.querySelector('.sd-score').dataset.run !== before", arg=before)
+        run(page, prompt)
         wait_for_state(page, "done")
 
 

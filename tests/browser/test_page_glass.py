@@ -18,12 +18,13 @@ PANE = "#sd-speculative .sd-text"
 
 
 def sampled(demo: Demo, open_page: Callable[..., Page], rule: str) -> Page:
-    """A run at a temperature under that rule."""
+    """A run at a temperature under that rule, its last correction under glass."""
     page = open_page(f"{demo.url}?temperature=0.8&rule={rule}")
     page.wait_for_selector(".sd-pair[data-state=ready]")
     expect(page.locator("[data-set=summary]")).to_contain_text("Temperature 0.8")
     run(page)
     assert demo.script.asked.rule == rule
+    page.click(f"{PANE} .t.c:has(i) >> nth=-1")
     return page
 
 
@@ -103,7 +104,6 @@ def test_the_baselines_steps_can_be_looked_at_too(demo: Demo, page: Page) -> Non
 
 def test_rejection_shows_chance_draw_and_residual(demo: Demo, open_page: Callable[..., Page]) -> None:
     page = sampled(demo, open_page, "rejection")
-    page.click(f"{PANE} .t.c:has(i) >> nth=-1")
     expect(page.locator(".sd-glass thead")).to_contain_text("min(1, p/q)")
     expect(page.locator("[data-glass=after]")).to_have_text("What replaced it: max(p − q, 0), normalised")
     expect(page.locator(".sd-res .own + .num")).to_have_text("0.820")
@@ -120,7 +120,6 @@ def test_rejection_shows_chance_draw_and_residual(demo: Demo, open_page: Callabl
 
 def test_block_shows_which_start_passes(demo: Demo, open_page: Callable[..., Page]) -> None:
     page = sampled(demo, open_page, "block")
-    page.click(f"{PANE} .t.c:has(i) >> nth=-1")
     expect(page.locator(".sd-glass thead")).to_contain_text("chance, draft up to here")
     step = step_of(demo, shown_step(page))
     for row, drafted in zip(cells(page), step.drafted, strict=True):
@@ -130,7 +129,6 @@ def test_block_shows_which_start_passes(demo: Demo, open_page: Callable[..., Pag
 
 def test_shared_noise_shows_both_winners(demo: Demo, open_page: Callable[..., Page]) -> None:
     page = sampled(demo, open_page, "shared noise")
-    page.click(f"{PANE} .t.c:has(i) >> nth=-1")
     expect(page.locator(".sd-glass thead")).to_contain_text("target's winner")
     expect(page.locator("[data-glass=notes]")).to_contain_text("the same noise made")
     expect(page.locator("[data-glass=source]")).to_contain_text("g is noise of the place and the token alone")

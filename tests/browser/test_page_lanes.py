@@ -9,7 +9,7 @@ from playwright.sync_api import Page, expect
 
 from specdemo.decoding.steps import Verdict
 from specdemo.race import Lane
-from tests.browser.conftest import Demo, ask, run, wait_for_state
+from tests.browser.conftest import Demo, another_run, ask, run, wait_for_state
 from tests.ui.synthetic import END
 
 pytestmark = pytest.mark.browser
@@ -180,9 +180,8 @@ def test_a_slower_run_proposes_settings_and_a_press_runs_with_them(demo: Demo, p
     demo.script.agreement = 0.05
     run(page)
     expect(page.locator("[data-fig=more]")).to_contain_text("gives a drafter little to foresee")
-    before = page.locator(".sd-score").get_attribute("data-run")
-    page.get_by_role("button", name="Cost-optimal γ").click()
-    page.wait_for_function("before => document.querySelector('.sd-score').dataset.run !== before", arg=before)
+    with another_run(page):
+        page.get_by_role("button", name="Cost-optimal γ").click()
     wait_for_state(page, "done")
     assert demo.script.asked.draft_length == "cost optimal"
 

@@ -65,14 +65,14 @@ sd.parts.below = (element, kit) => {
   }
 
   sd.on("board", (value) => {
-    if (value.running && !board.running) tell(null);
+    if (value.run !== board.run) tell(null); // a short run may never be seen running
     board = value;
     const whole = !board.running && Boolean(board.lanes);
     find("acts").hidden = !(whole || board.replay);
     for (const button of find("acts").querySelectorAll("button")) button.disabled = !whole;
   });
   sd.on("file-chosen", ({ text, name }) => kit.trigger("bring", { text, name }));
-  for (const [name, panel] of Object.entries(sd.panels)) panel(element.querySelector(`[data-panel=${name}]`), { replay, fetch, tell, open, element });
+  for (const [name, panel] of Object.entries(sd.panels)) panel(element.querySelector(`[data-panel=${name}]`), { replay, fetch, tell, element });
   open("charts");
   kit.watch("value", take);
   take();

@@ -56,7 +56,6 @@ sd.parts.board = (element, { props, watch, trigger }) => {
     place.hidden = !list.length;
     place.replaceChildren(place.firstElementChild, ...list.map((one) => {
       const button = sd.make("button", "sd-opt", sd.sentence(one.say));
-      button.type = "button";
       button.append(" ", sd.make("i", "", sd.sentence(one.note)));
       button.addEventListener("click", () => {
         for (const other of place.querySelectorAll("button")) other.disabled = true; // until the run has begun
@@ -84,18 +83,18 @@ sd.parts.board = (element, { props, watch, trigger }) => {
     if (aloud) element.querySelector(".sd-status").textContent = sd.sentence(board.verdict).replaceAll("**", "");
   }
 
-  function take() {
-    if (!props.value) return;
-    board = JSON.parse(props.value);
+  function become(next) {
+    board = next;
     draw();
     speak();
     buttons(board.running);
     sd.emit("board", board);
   }
 
+  const take = () => props.value && become(JSON.parse(props.value));
+
   /* Run and Stop are Gradio's buttons; which of them can be pressed follows the run. */
   function buttons(running) {
-    document.body.classList.toggle("sd-running", running);
     const run = document.getElementById("sd-run"), stop = document.getElementById("sd-stop");
     if (!run || !stop) return requestAnimationFrame(() => buttons(Boolean(board.running))); // not yet on the page
     run.disabled = running;
@@ -110,12 +109,7 @@ sd.parts.board = (element, { props, watch, trigger }) => {
   });
   /* Stop has been answered: if the last figures never came (it was queued, or a step took too long), say so here. */
   sd.on("halted", () => {
-    if (!board.running) return;
-    board = { ...board, running: false, state: "stopped", verdict: ["verdict.halted", {}] };
-    draw();
-    speak();
-    buttons(false);
-    sd.emit("board", board);
+    if (board.running) become({ ...board, running: false, state: "stopped", verdict: ["verdict.halted", {}] });
   });
   sd.on("language", draw);
   watch("value", () => sd.frame(take));

@@ -29,7 +29,7 @@ sd.chart = (() => {
    points: [gamma, speedup, text, filled]; a filled one was measured. */
 sd.chart.map = (model, points, W, H) => {
   const { shape, label, path } = sd.chart;
-  const most = 16, floor = H - 20, top = 14, left = 26;
+  const most = sd.theory.largest, floor = H - 20, top = 14, left = 26;
   const line = Array.from({ length: most + 1 }, (_, gamma) => sd.theory.speedup(model, gamma));
   const highest = Math.max(...line, ...points.map(([, speedup]) => speedup));
   const low = highest < 1.2 ? 0.5 : 0, high = highest < 1.2 ? Math.max(1.25, highest) : Math.ceil(highest * 1.12 * 2) / 2;

@@ -4,7 +4,7 @@ sd.parts.chat = (element, { props, watch }) => {
   const list = element.querySelector(".sd-turns");
   let chat = { on: false, turns: [] }, shown = 0;
 
-  function line(who, text, className) {
+  function line(who, text, className = "") {
     const node = sd.make("p", className);
     node.append(sd.make("b", "", sd.say(who)), sd.make("span", "", text));
     return node;
@@ -17,7 +17,7 @@ sd.parts.chat = (element, { props, watch }) => {
     list.replaceChildren(...chat.turns.map((turn, index) => {
       const item = sd.make("li");
       const last = index === chat.turns.length - 1;
-      item.append(line("chat.you", turn.asked, "sd-asked"),
+      item.append(line("chat.you", turn.asked),
         line("chat.model", last ? sd.say("chat.below") : turn.answered, last ? "sd-answered sd-quiet" : "sd-answered"));
       return item;
     }));

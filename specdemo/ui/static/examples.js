@@ -7,7 +7,6 @@ sd.parts.examples = (element, { props, watch, trigger }) => {
   function draw() {
     row.replaceChildren(...examples.map((example, index) => {
       const chip = sd.make("button", "sd-chip", example.label[sd.lang] + " ");
-      chip.type = "button";
       chip.append(sd.make("i", "", example.shows[sd.lang]));
       chip.setAttribute("aria-pressed", index === chosen);
       chip.addEventListener("click", () => { chosen = index; draw(); trigger("pick", { index }); });
@@ -30,7 +29,7 @@ sd.parts.examples = (element, { props, watch, trigger }) => {
     draw();
   });
   sd.on("language", draw);
-  watch("value", () => { summary = JSON.parse(props.value || "[]"); draw(); });
-  summary = JSON.parse(props.value || "[]");
-  draw();
+  const take = () => { summary = JSON.parse(props.value || "[]"); draw(); };
+  watch("value", take);
+  take();
 };

@@ -42,5 +42,5 @@ sd.ghosts = (text) => {
     }
   }
 
-  return { clear, lay, layer };
+  return { clear, lay };
 };

@@ -15,16 +15,13 @@ sd.parts.glass = (element, { props, watch, trigger }) => {
   const verdict = ["verdict", true, (row) => sd.make(row.verdict === "refused" ? "b" : "span", "", sd.say(`glass.${row.verdict}`))];
   const passes = ["verdict", true, (row) => sd.make("span", "", [sd.say(row.draw < row.chance ? "glass.passes" : "glass.fails"), row.verdict === "unreached" ? "" : sd.say(`glass.${row.verdict}`)].filter(Boolean).join(", "))];
   const draft = ["draft", true, (row) => token(row.text, { accepted: "a", refused: "no", unreached: "p" }[row.verdict])];
-  const plain = (heading, read) => [heading, false, (row) => read(row)];
+  const plain = (heading, read) => [heading, false, read];
   const reached = (read) => (row) => (row.verdict === "unreached" ? "–" : read(row));
   const own = (heading) => [heading, true, (row) => (row.own ? token(row.own.text, row.verdict === "refused" ? "c" : "a") : "–")];
   const q = plain("q", (row) => number(row.q)), p = plain("p", reached((row) => number(row.p)));
-  const all = plain("p", (row) => number(row.p));
-  const u = plain("draw", (row) => number(row.draw));
-  const bar = ["bar", true, (row) => chance(row)];
   const VIEWS = {
     rejection: [draft, q, p, ["bar", true, reached(chance)], plain("ratio", reached((row) => number(row.chance))), plain("draw", reached((row) => number(row.draw))), verdict],
-    block: [draft, q, all, bar, plain("chance", (row) => number(row.chance)), u, passes],
+    block: [draft, q, plain("p", (row) => number(row.p)), ["bar", true, chance], plain("chance", (row) => number(row.chance)), plain("draw", (row) => number(row.draw)), passes],
     shared: [draft, q, p, plain("score", reached((row) => number(row.score, 2))), own("own"), plain("p", (row) => number(row.own?.p)), plain("score", (row) => number(row.own?.score, 2)), verdict],
     greedy: [draft, q, own("likeliest"), plain("raw", (row) => number(row.own?.raw)), verdict],
   };
@@ -42,9 +39,7 @@ sd.parts.glass = (element, { props, watch, trigger }) => {
     table.replaceChildren();
     if (!columns) return;
     const head = table.createTHead().insertRow(), body = table.createTBody();
-    head.append(sd.make("th", "", "i"));
-    for (const [heading, left] of columns) head.append(sd.make("th", left ? "l" : "", sd.say(`glass.col.${heading}`)));
-    for (const cell of head.children) cell.scope = "col";
+    head.append(sd.heading("i"), ...columns.map(([name, left]) => sd.heading(sd.say(`glass.col.${name}`), left ? "l" : "")));
     step.rows.forEach((row, i) => {
       const line = body.insertRow();
       if (row.verdict === "unreached") line.className = "off";
@@ -148,7 +143,6 @@ sd.parts.glass = (element, { props, watch, trigger }) => {
     shown = null;
     panel.hidden = true;
     document.body.classList.remove("sd-glass-open");
-    sd.emit("glass-closed");
     if (focus) document.querySelector(`#sd-${lane} .sd-text`).focus({ preventScroll: true });
   }
 
@@ -163,7 +157,7 @@ sd.parts.glass = (element, { props, watch, trigger }) => {
     return true;
   }
 
-  sd.glass = { open, close, key, get shown() { return shown; } };
+  sd.glass = { open, key, get shown() { return shown; } };
   panel.addEventListener("keydown", key);
   for (const button of element.querySelectorAll("[data-go]")) {
     button.addEventListener("click", () => (+button.dataset.go ? open(shown.lane, shown.step + +button.dataset.go) : close({ focus: true })));

@@ -9,15 +9,15 @@ sd.parts.header = (element, { props, watch, trigger }) => {
     element.querySelector(".sd-pair").dataset.state = kind;
     const label = kind === "ready" ? facts.map(sd.told) : [sd.say(kind === "failed" ? "unavailable" : "loading"), kind === "loading" ? sd.told(message) : ""];
     find("pair").textContent = label[0] ?? "";
-    find("more").textContent = label.slice(1).filter(Boolean).map((fact) => ` · ${fact}`).join("");
-    find("more").title = label.slice(1).filter(Boolean).join(" · ");
+    const more = label.slice(1).filter(Boolean).join(" · ");
+    find("more").textContent = more && ` · ${more}`;
+    find("more").title = more;
     const bar = find("bar");
     bar.hidden = kind !== "loading";
     bar.classList.toggle("sd-unknown", fraction === null || fraction === undefined);
     bar.firstElementChild.style.width = `${100 * (fraction ?? 1)}%`;
     find("trouble").hidden = kind !== "failed";
     find("why").textContent = kind === "failed" ? sd.told(message) : "";
-    sd.emit("pair", state);
   }
 
   function take() {

@@ -8,10 +8,7 @@ sd.parts.how = (element, { props, watch, trigger }) => {
   function open(wanted) {
     article.hidden = !wanted;
     document.body.classList.toggle("sd-reading", wanted);
-    const url = new URL(location.href);
-    if (wanted) url.searchParams.set("view", "how");
-    else if (url.searchParams.get("view") === "how") url.searchParams.delete("view");
-    history.replaceState(history.state, "", url);
+    sd.openAs("how", wanted);
     scrollTo(0, 0);
     if (wanted) {
       trigger("work", { run });
@@ -41,7 +38,7 @@ sd.parts.how = (element, { props, watch, trigger }) => {
     if (!view) return;
     const shown = columns(view.kind), table = element.querySelector("table");
     const head = sd.make("tr");
-    head.append(...shown.map(([key]) => Object.assign(sd.make("th", "", sd.say(key)), { scope: "col" })));
+    head.append(...shown.map(([key]) => sd.heading(sd.say(key))));
     table.tHead.replaceChildren(head);
     table.tBodies[0].replaceChildren(...view.rows.map((row) => {
       const line = sd.make("tr", row.verdict === "unreached" ? "off" : "");
@@ -65,5 +62,5 @@ sd.parts.how = (element, { props, watch, trigger }) => {
   sd.on("language", draw);
   watch("value", () => { worked = props.value ? JSON.parse(props.value) : null; draw(); });
   draw();
-  if (new URLSearchParams(location.search).get("view") === "how") open(true);
+  if (sd.opensAs("how")) open(true);
 };

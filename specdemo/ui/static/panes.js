@@ -19,7 +19,6 @@ sd.parts.pane = (element, { props, watch }) => {
 
   function begin(run) {
     entries = []; points = []; arrived = 0;
-    pane.dataset.run = run.run;
     sd.lanes[lane].run = run.run;
     pane.classList.add("sd-begun");
     restart();
@@ -41,28 +40,25 @@ sd.parts.pane = (element, { props, watch }) => {
 
   /* Slow motion: what was drafted, before anybody has judged it. */
   function pend(entry) {
-    pending?.remove();
     const drafts = [...entry.k.filter(([, , mark]) => mark === "a"), ...(entry.d ?? [])];
-    pending = sd.make("span", "sd-pending");
-    pending.setAttribute("aria-hidden", "true");
-    for (const [, piece] of entry.n ? drafts : []) {
-      const node = sd.make("span", "t p"), lead = piece.match(/^\s*/)[0];
-      if (lead) node.append(lead);
-      if (piece.length > lead.length) node.append(sd.make("i", "", piece.slice(lead.length)));
-      pending.append(node);
-    }
-    into.append(pending);
+    stand((entry.n ? drafts : []).map(([, piece]) => inked(sd.make("span", "t p"), piece)));
   }
 
   function judge(entry) {
+    stand([]);
+    step(entry);
+    const fallen = sd.slow.on ? steps.at(-1).refused : []; // struck out, until the next draft
+    stand(fallen.flatMap((draft) => [" ", sd.make("s", "sd-no", draft.text.trim() || "␣")]));
+  }
+
+  /* Behind the text, and no part of it. */
+  function stand(nodes) {
     pending?.remove();
     pending = null;
-    step(entry);
-    const fallen = sd.slow.on ? steps.at(-1).refused : [];
-    if (!fallen.length) return;
-    pending = sd.make("span", "sd-pending"); // struck out, until the next draft
+    if (!nodes.length) return;
+    pending = sd.make("span", "sd-pending");
     pending.setAttribute("aria-hidden", "true");
-    for (const draft of fallen) pending.append(" ", sd.make("s", "sd-no", draft.text.trim() || "␣"));
+    pending.append(...nodes);
     into.append(pending);
   }
 
@@ -97,13 +93,15 @@ sd.parts.pane = (element, { props, watch }) => {
     const cut = made.text.lastIndexOf("\n") + 1;
     fences(made.text.slice(0, cut));
     line += made.text.slice(cut);
-    const node = span(made);
-    const lead = made.end ? "" : made.text.match(/^\s*/)[0];
-    const ink = made.text.slice(lead.length);
+    made.node = inked(span(made), made.text, made.end ? "" : undefined);
+    into.append(made.node);
+  }
+
+  /* The ink of a piece, its leading white space before it and outside. */
+  function inked(node, piece, lead = piece.match(/^\s*/)[0]) {
     if (lead) node.append(lead);
-    if (ink) node.append(sd.make("i", "", ink));
-    made.node = node;
-    into.append(node);
+    if (piece.length > lead.length) node.append(sd.make("i", "", piece.slice(lead.length)));
+    return node;
   }
 
   function span(made) {
@@ -128,7 +126,7 @@ sd.parts.pane = (element, { props, watch }) => {
 
   /* Every visible character keeps its token and mark; tokens that are signs alone are not drawn, and counted. */
   function render() {
-    const whole = tokens.map((one) => (one.end ? "" : one.text)).join("");
+    const whole = plain();
     const { lines, styles } = sd.markdown.read(whole);
     text.replaceChildren();
     into = text;
@@ -147,8 +145,7 @@ sd.parts.pane = (element, { props, watch }) => {
     }
     const last = tokens.at(-1);
     if (last?.end) {
-      last.node = span(last);
-      last.node.append(sd.make("i", "", last.text));
+      last.node = inked(span(last), last.text, "");
       text.append(last.node);
     }
     const unseen = tokens.filter((one) => !one.node && one.text.trim()).length;
@@ -209,7 +206,7 @@ sd.parts.pane = (element, { props, watch }) => {
     }
     read = end;
     settle();
-    sd.emit("lane-wrote", { lane, points, tokens: arrived });
+    sd.emit("lane-wrote", { lane, points });
   }
 
   /* What needs the whole of what is drawn: the Markdown, a few times a second while it grows. */
@@ -315,8 +312,7 @@ sd.parts.pane = (element, { props, watch }) => {
   });
   sd.on("slow", (on) => {
     if (!on) {
-      pending?.remove();
-      pending = null;
+      stand([]);
       return player.flush();
     }
     if (last.running || !entries.length) return; // what is still to come is slow; what is over is played again
@@ -325,50 +321,22 @@ sd.parts.pane = (element, { props, watch }) => {
   });
   sd.on("language", () => rendered && render());
 
-  let last = {};
-  head(pane, lane);
+  let last = {}; // of the scoreboard's values
+  sd.live(pane, lane);
+  sd.on("board", (board) => { last = board; fork(); });
+  sd.on("language", fork);
   watch("value", () => sd.frame(feed, scroll));
   feed();
 
-  /* The figures over the text come with the scoreboard's value. */
-  function head(pane, lane) {
-    const fill = (name, value) => { pane.querySelector(`[data-live=${name}]`).textContent = value; };
-    const draw = (board) => {
-      const figures = board.lanes?.[lane];
-      if (!figures) return;
-      fill("rate", figures.rate);
-      fill("first", figures.first ? `${figures.first} ${sd.say("pane.ms")}` : "–");
-      fill("tokens", figures.tokens);
-      fill("clock", `${figures.clock} ${sd.say("pane.s")}`);
-      pane.classList.toggle("sd-live-now", board.running && !figures.done);
-      const track = pane.querySelector(".sd-track");
-      track.querySelector("i").style.width = `${100 * figures.progress}%`;
-      track.setAttribute("aria-valuenow", Math.round(100 * figures.progress));
-      const notch = track.querySelector("u");
-      notch.hidden = figures.notch === null;
-      if (!notch.hidden) notch.style.left = `${100 * figures.notch}%`;
-      note(pane.querySelector(".sd-mark span"), figures, figures.notch ?? figures.progress);
-      fork(board);
-      fill("end", figures.end ? sd.say(`pane.end.${figures.end}`) : "");
-    };
-    sd.on("board", (board) => draw(last = board));
-    sd.on("language", () => draw(last));
-  }
-
   /* Once it is over: a label where the two texts part. */
-  function fork(board) {
+  function fork() {
+    if (!last.lanes?.[lane]) return;
     text.querySelector(".sd-fork")?.remove();
-    if (board.running || !board.parting) return;
-    const first = tokens.find((one) => one.position > board.parting.at);
+    if (last.running || !last.parting) return;
+    const first = tokens.find((one) => one.position > last.parting.at);
     if (!first?.node) return;
     const label = sd.make("span", "sd-fork", sd.say("parting.here"));
     label.setAttribute("aria-hidden", "true");
     first.node.before(label);
-  }
-
-  function note(span, figures, share) {
-    span.textContent = figures.note ? sd.sentence(figures.note) : "";
-    span.style.left = `${100 * share}%`;
-    span.style.transform = `translateX(-${100 * share}%)`;
   }
 };

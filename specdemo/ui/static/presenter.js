@@ -2,19 +2,19 @@
    Enter runs, Escape stops or leaves, arrows step; a key that a field or an open dialog takes is left alone. */
 sd.presenter = (() => {
   const leave = sd.make("button", "sd-leave");
-  leave.type = "button";
   leave.addEventListener("click", () => set(false));
 
   const on = () => document.body.classList.contains("sd-present");
 
-  function set(wanted) {
-    document.body.classList.toggle("sd-present", wanted);
-    const url = new URL(location.href);
-    if (wanted) url.searchParams.set("view", "presenter");
-    else url.searchParams.delete("view");
-    history.replaceState(history.state, "", url);
+  function words() {
     leave.textContent = sd.say("present.leave");
     leave.title = sd.say("present.help");
+  }
+
+  function set(wanted) {
+    document.body.classList.toggle("sd-present", wanted);
+    sd.openAs("presenter", wanted);
+    words();
     if (wanted) {
       sd.settings.toggle(false);
       document.activeElement?.blur();
@@ -48,12 +48,9 @@ sd.presenter = (() => {
   document.addEventListener("keydown", press, true);
   function begin() {
     document.body.append(leave);
-    if (new URLSearchParams(location.search).get("view") === "presenter") set(true);
+    if (sd.opensAs("presenter")) set(true);
   }
   sd.ready(begin);
-  sd.on("language", () => {
-    leave.textContent = sd.say("present.leave");
-    leave.title = sd.say("present.help");
-  });
-  return { set, get on() { return on(); } };
+  sd.on("language", words);
+  return { set };
 })();

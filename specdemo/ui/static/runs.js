@@ -2,9 +2,10 @@
    side when they are chosen; each can be replayed and kept. */
 sd.panels.runs = (panel, { replay, fetch, tell, element }) => {
   const [table, versus] = panel.querySelectorAll("table");
-  const number = (digits, unit = "") => (value) => (value === null || value === undefined ? "–" : value.toFixed(digits) + unit);
-  const times = (value) => (value === null || value === undefined ? "–" : `${value.toFixed(value < 1.1 ? 2 : 1)}×`);
-  const percent = (value) => (value === null || value === undefined ? "–" : `${Math.round(100 * value)} %`);
+  const known = (write) => (value) => (value === null || value === undefined ? "–" : write(value));
+  const number = (digits) => known((value) => value.toFixed(digits));
+  const times = known((value) => `${value.toFixed(value < 1.1 ? 2 : 1)}×`);
+  const percent = known((value) => `${Math.round(100 * value)} %`);
   const sampling = (row) => (row.temperature ? sd.say("summary.sampled", { temperature: row.temperature }) : sd.say("summary.greedy"));
   /* [key of its name, what to sort by, how it is written, whether it is a number] */
   const COLUMNS = [
@@ -54,9 +55,7 @@ sd.panels.runs = (panel, { replay, fetch, tell, element }) => {
     pick.append(sd.make("span", "sd-unseen", sd.say("runs.choose")));
     line.append(pick);
     COLUMNS.forEach(([key, , , numeric], column) => {
-      const cell = sd.make("th", numeric ? "r" : ""), button = sd.make("button", "", sd.say(key));
-      cell.scope = "col";
-      button.type = "button";
+      const cell = sd.heading("", numeric ? "r" : ""), button = sd.make("button", "", sd.say(key));
       button.dataset.sort = key;
       if (column === sorted[0]) cell.setAttribute("aria-sort", sorted[1] > 0 ? "ascending" : "descending");
       button.addEventListener("click", () => {
@@ -72,7 +71,6 @@ sd.panels.runs = (panel, { replay, fetch, tell, element }) => {
 
   function act(text, about, press) {
     const button = sd.make("button", "sd-link", text);
-    button.type = "button";
     button.setAttribute("aria-label", `${text}, ${about}`);
     button.addEventListener("click", press);
     return button;
@@ -122,14 +120,11 @@ sd.panels.runs = (panel, { replay, fetch, tell, element }) => {
     panel.querySelector(".sd-versus").hidden = two.length < 2;
     versus.replaceChildren();
     if (two.length < 2) return;
-    const line = versus.createTHead().insertRow();
-    for (const text of ["", ...two.map(label)]) { const cell = sd.make("th", "", text); cell.scope = "col"; line.append(cell); }
+    versus.createTHead().insertRow().append(...["", ...two.map(label)].map((text) => sd.heading(text)));
     const body = versus.createTBody();
     for (const [key, write] of FIGURES) {
       const values = two.map((row) => String(write(row) ?? "–"));
-      const made = body.insertRow(), name = sd.make("th", "", sd.say(key));
-      name.scope = "row";
-      made.append(name, ...values.map((text) => sd.make("td", values[0] === values[1] ? "" : "k", text)));
+      body.insertRow().append(sd.heading(sd.say(key), "", "row"), ...values.map((text) => sd.make("td", values[0] === values[1] ? "" : "k", text)));
     }
   }
 

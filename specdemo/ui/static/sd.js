@@ -41,7 +41,6 @@ window.sd = (() => {
       const template = TEXT[lang][key] ?? TEXT.en[key] ?? "";
       return template.replace(/\{(\w+)\}/g, (whole, name) => (name in params ? word(Array.isArray(params[name]) ? params[name] : String(params[name])) : whole));
     },
-    has: (key) => key in TEXT.en,
     remember,
     remembered,
     /* Once there is a body: Gradio may put this script into the page before or after. */
@@ -54,6 +53,14 @@ window.sd = (() => {
       document.title = kit.say("title");
       kit.emit("language", lang);
     },
+    /* The address says which view is open, so that it opens again with the page. */
+    opensAs: (view) => new URLSearchParams(location.search).get("view") === view,
+    openAs(view, wanted) {
+      const url = new URL(location.href);
+      if (wanted) url.searchParams.set("view", view);
+      else if (kit.opensAs(view)) url.searchParams.delete("view");
+      history.replaceState(history.state, "", url);
+    },
     /* Texts of elements that name their key: data-say for the content, data-label for the accessible name. */
     localise(root) {
       for (const node of root.querySelectorAll("[data-say]")) node.textContent = kit.say(node.dataset.say);
@@ -62,9 +69,16 @@ window.sd = (() => {
     },
     make(tag, className = "", text = "") {
       const node = document.createElement(tag);
+      if (tag === "button") node.type = "button"; // it sends no form
       if (className) node.className = className;
       if (text) node.textContent = text;
       return node;
+    },
+    /* A cell that heads a column, or a row. */
+    heading(text, className = "", scope = "col") {
+      const cell = kit.make("th", className, text);
+      cell.scope = scope;
+      return cell;
     },
     /* A token by itself: white space made visible, under its mark; "no" strikes it out. */
     visible: (text) => (text === "" ? "∅" : text.replace(/ /g, "·").replace(/\n/g, "⏎").replace(/\t/g, "⇥")),

@@ -44,9 +44,7 @@ sd.parts.settings = (element, { props }) => {
     const field = find("address");
     field.value = address();
     field.hidden = false;
-    let copied = true;
-    try { await navigator.clipboard.writeText(field.value); } catch { copied = false; } // a page without https may not
-    find("said").textContent = sd.say(copied ? "link.copied" : "link.byhand");
+    find("said").textContent = sd.say(await sd.copy(field.value) ? "link.copied" : "link.byhand");
     field.select();
   });
 

@@ -15,7 +15,6 @@ sd.slow = (() => {
       at = Math.max(at, time(entry));
       pended = false;
       judge(entry);
-      return entry;
     }
 
     function draft() {

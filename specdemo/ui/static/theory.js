@@ -1,5 +1,6 @@
 /* The cost model of specdemo/theory.py, for sliders that answer at once. A test holds the two together. */
 sd.theory = {
+  largest: 16, // the longest draft that is looked at
   tokens({ alpha, drafts = 1 }, gamma) {
     let expected = 0;
     for (let i = 0; i <= gamma; i++) expected += alpha ** i;
@@ -9,9 +10,9 @@ sd.theory = {
     return gamma === 0 ? 1 : drafts * (1 + slope * gamma + c * gamma + o) + (1 - drafts) * (1 + o);
   },
   speedup: (model, gamma) => sd.theory.tokens(model, gamma) / sd.theory.cost(model, gamma),
-  best(model, largest = 16) {
+  best(model) {
     let best = [0, 1];
-    for (let gamma = 1; gamma <= largest; gamma++) {
+    for (let gamma = 1; gamma <= sd.theory.largest; gamma++) {
       const speedup = sd.theory.speedup(model, gamma);
       if (speedup > best[1]) best = [gamma, speedup];
     }

@@ -36,7 +36,6 @@ sd.tour = (() => {
     for (const name of ["skip", "of", "back", "next"]) {
       const node = sd.make(name === "of" ? "span" : "button", name === "next" ? "sd-opt sd-go" : name === "back" ? "sd-opt" : "");
       node.dataset.tour = name;
-      if (name !== "of") node.type = "button";
       row.append(node);
     }
     box.append(title, text, said, row);
@@ -132,5 +131,5 @@ sd.tour = (() => {
   addEventListener("resize", again);
   addEventListener("scroll", again, true);
   sd.on("language", () => box && !box.hidden && draw());
-  return { start, leave };
+  return { start };
 })();
