@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 REFUSED, INTERRUPTED = 2, 130
 ROOMS = {  # commands of other rooms: add_arguments(parser) and main(args) are imported when they are asked for
     "bench": ("specdemo.bench", "measure the engine against transformers' generate()"),
+    "lab": ("specdemo.lab.command", "experiments: when it pays, and why"),
     "distill": ("specdemo.distill.main", "make a draft for a target"),
 }
 
@@ -92,23 +93,25 @@ def run(args: argparse.Namespace) -> int:
     from rich.console import Console
 
     from specdemo.environment import Watch
+    from specdemo.loading_bar import LoadingBar
     from specdemo.models.errors import ModelUnavailable, PairRefused
     from specdemo.models.pair import load_pair
     from specdemo.race import check, check_settings
+    from specdemo.trace_files import Unwritable, refuse_unwritable
 
     sys.stdout.reconfigure(errors="replace")  # a terminal that cannot spell a character still shows the rest
     console = Console(highlight=False, markup=False)
     spec = pair_spec(args)
     try:
-        _refuse_unwritable(args.json)
+        refuse_unwritable(args.json)
         prompt = _prompt(args)
         request = _request(args)
         check_settings(request)  # before the models load
-        with _Progress() as progress:
+        with LoadingBar() as progress:
             pair = load_pair(spec, progress)
         request = replace(request, prompt_ids=_prompt_ids(prompt, pair))
         check(pair, request)
-    except (ModelUnavailable, PairRefused, RequestRefused) as error:
+    except (ModelUnavailable, PairRefused, RequestRefused, Unwritable) as error:
         print(error, file=sys.stderr)
         return REFUSED
     watch = Watch() if args.json else None  # a look at all processes, for figures that are kept
@@ -154,17 +157,6 @@ def _request(args: argparse.Namespace) -> Request:
         stop_strings=tuple(args.stop),
         mode=named(Mode)[args.mode],
     )
-
-
-def _refuse_unwritable(path: Path | None) -> None:
-    """Before the models load: a file that no trace could be written to."""
-
-    if path is None:
-        return
-    if path.is_dir():
-        raise RequestRefused(f"{path} is a folder: name a file in it for the traces.")
-    if not path.resolve().parent.is_dir():
-        raise RequestRefused(f"There is no folder {path.resolve().parent} to write {path.name} into.")
 
 
 def _prompt(args: argparse.Namespace) -> str:
@@ -244,39 +236,3 @@ def _keep(path: Path, record: RaceRecord) -> bool:
         return False
     print(f"Both traces are in {path}.", file=sys.stderr)
     return True
-
-
-class _Progress:
-    """First downloads and conversions on stderr: a bar on a terminal, else a line for each thing done."""
-
-    def __init__(self) -> None:
-        self._bar = None
-        self._message = ""
-
-    def __call__(self, fraction: float | None, message: str) -> None:
-        from tqdm import tqdm
-
-        if message != self._message:
-            self._close()
-            self._message = message
-            if not sys.stderr.isatty():
-                print(f"{message} ...", file=sys.stderr, flush=True)
-        if sys.stderr.isatty():
-            if self._bar is None:
-                form = (
-                    "{desc}: {percentage:3.0f} %|{bar}| {elapsed}" if fraction is not None else "{desc} ... {elapsed}"
-                )
-                self._bar = tqdm(total=1.0, desc=message, file=sys.stderr, leave=False, bar_format=form)
-            self._bar.update((fraction or 0.0) - self._bar.n)
-            self._bar.refresh()
-
-    def __enter__(self) -> _Progress:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._close()
-
-    def _close(self) -> None:
-        if self._bar is not None:
-            self._bar.close()
-            self._bar = None

@@ -74,15 +74,33 @@ def parse(data: bytes | str) -> RaceFile:
     try:
         race = RaceFile.model_validate(document)
     except ValidationError as error:
-        raise TraceFileRefused(_sentence(error)) from None
+        raise TraceFileRefused(wrong_place(error, "race")) from None
     for lane in LANES:
         _refuse_contradictions(lane, getattr(race, lane))
     return race
 
 
+class Unwritable(ValueError):
+    """Nothing could be written there; the message is a sentence for a person."""
+
+
+def refuse_unwritable(path: Path | None) -> None:
+    """Before anything is run: a file that no result could be written to; raises Unwritable."""
+    if path is None:
+        return
+    if path.is_dir():
+        raise Unwritable(f"{path} is a folder: name a file in it.")
+    if not path.resolve().parent.is_dir():
+        raise Unwritable(f"There is no folder {path.resolve().parent} to write {path.name} into.")
+
+
 def save(path: Path, race: RaceFile) -> None:
     """Write the file whole or not at all; raises OSError."""
-    data = dump(race)
+    write_whole(path, dump(race))
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write any file whole or not at all; raises OSError."""
     handle, temporary = tempfile.mkstemp(dir=path.resolve().parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as file:
@@ -120,7 +138,8 @@ def _refuse_contradictions(lane: str, trace: Trace) -> None:
         raise TraceFileRefused(f"At {lane}.texts: {len(trace.texts)} texts for {tokens} emitted tokens.")
 
 
-def _sentence(error: ValidationError) -> str:
+def wrong_place(error: ValidationError, what: str) -> str:
+    """The first place where a document is not what it should be, in a sentence. what: that it should be."""
     first, *others = error.errors(include_url=False, include_context=False)
     key = ""
     for part in first["loc"]:
@@ -128,11 +147,11 @@ def _sentence(error: ValidationError) -> str:
         key += f"[{name}]" if isinstance(part, int) else f".{name}" if key else name
     more = f" (and {len(others)} more such places)" if others else ""
     if not key:
-        return f"The file is JSON, but not a race: it is {_short(first['input'])}."
+        return f"The file is JSON, but not a {what}: it is {_short(first['input'])}."
     if first["type"] in ("missing", "missing_argument"):
         return f"At {key}: the key is missing{more}."
     if first["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
-        return f"At {key}: no race has such a key{more}."
+        return f"At {key}: no {what} has such a key{more}."
     return f"At {key}: {first['msg'][0].lower()}{first['msg'][1:]}, not {_short(first['input'])}{more}."
 
 

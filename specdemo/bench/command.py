@@ -24,6 +24,7 @@ from specdemo.models.errors import ModelUnavailable, PairRefused
 from specdemo.models.pair_options import COMBINED, EMBEDDED, MAX_GAMMA, NGRAM, usual_drafters
 from specdemo.option_names import dashed, named
 from specdemo.race import RequestRefused
+from specdemo.trace_files import Unwritable, refuse_unwritable
 
 VOID, REFUSED = 1, 2
 QUICK = {"new_tokens": 12, "repeats": 2}
@@ -89,10 +90,9 @@ def _add_task_arguments(parser: argparse._ArgumentGroup) -> None:
 def main(args: argparse.Namespace) -> int:
     """Measure and show; 0 when every result is sound, 1 when one is void, 2 when nothing could be measured."""
     try:
-        if args.json and not args.json.resolve().parent.is_dir():
-            raise Refused(f"There is no folder {args.json.resolve().parent} to write {args.json.name} into.")
+        refuse_unwritable(args.json)
         shown, kept, sound = (_tasks if args.tasks else _rows)(args)
-    except (Refused, RequestRefused, ModelUnavailable, PairRefused, PageFailed) as error:
+    except (Refused, Unwritable, RequestRefused, ModelUnavailable, PairRefused, PageFailed) as error:
         print(error, file=sys.stderr)
         return REFUSED
     print(shown)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from specdemo.bench.contest import Settings
 from specdemo.bench.results import Goal, Result
+from specdemo.tables import markdown
 
 FORMAT, VERSION = "specdemo bench", 1
 ENOUGH = 5  # repeats; a median of fewer is a look, not a measurement
@@ -26,13 +27,6 @@ def table(results: Sequence[Result], settings: Settings, facts: dict[str, str], 
         "; ".join(f"{name} {value}" for name, value in (facts | environment).items()) + ".",
     ]
     return "\n".join([shown, "", *remarks, "", *about])
-
-
-def markdown(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    """A table whose columns also stand straight in a terminal."""
-    widths = [max(len(line[i]) for line in (head, *lines)) for i in range(len(head))]
-    rows = (_row(line, widths) for line in (head, ["-" * width for width in widths], *lines))
-    return "\n".join(rows)
 
 
 def to_json(
@@ -96,7 +90,3 @@ def _goal(result: Result) -> str:
 
 def _shown(value: float, unit: str) -> str:
     return f"{100 * value:.1f} %" if unit == "%" else f"{value:.2f}×"
-
-
-def _row(cells: Sequence[str], widths: Sequence[int]) -> str:
-    return "| " + " | ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)) + " |"

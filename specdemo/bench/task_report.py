@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from statistics import mean, median
 
-from specdemo.bench.report import FORMAT, VERSION, markdown
+from specdemo.bench.report import FORMAT, VERSION
 from specdemo.bench.tasks import KINDS, Cell, Contestant, TaskSettings
 from specdemo.models.pair_options import split_drafter
+from specdemo.tables import markdown
 
 ENOUGH = 3  # repeats; a median of fewer is a look, not a measurement
 SPEEDUP, FIRST, LENGTH = "speedup", "first draft", "mean acceptance length"

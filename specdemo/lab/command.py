@@ -1,0 +1,144 @@
+"""`python -m specdemo lab NAME`: an experiment from its options to its findings, kept row by row.
+
+Ctrl-C keeps what was measured; the same command with the same `--json FILE` goes on from there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from specdemo.lab.experiment import Experiment, LabRefused, missing
+from specdemo.lab.heat_map import draw
+from specdemo.lab.options import add_options, plain, read_options
+from specdemo.lab.registry import EXPERIMENTS
+from specdemo.models.pair_options import add_pair_options, pair_spec
+from specdemo.race import RequestRefused
+
+if TYPE_CHECKING:
+    from specdemo.lab.result import Result
+    from specdemo.models.pair import Pair
+
+REFUSED, INTERRUPTED = 2, 130
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `lab`: an experiment's name, then its own options and the pair's."""
+    commands = parser.add_subparsers(required=True, metavar="experiment", dest="experiment")
+    for name, experiment in EXPERIMENTS.items():
+        command = commands.add_parser(name, help=experiment.about, description=experiment.about)
+        add_options(command.add_argument_group("the experiment"), experiment.options)
+        add_pair_options(command.add_argument_group("the pair"))
+        kept = command.add_argument_group("the result")
+        kept.add_argument("--json", type=Path, metavar="FILE", help="keep every row at once; go on with what is there")
+        kept.add_argument("--csv", type=Path, metavar="FILE", help="keep the rows as a table of comma-separated values")
+        kept.add_argument("--markdown", type=Path, metavar="FILE", help="keep what is shown here")
+
+
+def main(args: argparse.Namespace) -> int:
+    """Measure, show and keep; 0 when all is measured, 2 when it is refused, 130 when it was interrupted."""
+    from specdemo.models.errors import ModelUnavailable, PairRefused
+    from specdemo.trace_files import Unwritable, refuse_unwritable
+
+    sys.stdout.reconfigure(errors="replace")
+    experiment = EXPERIMENTS[args.experiment]
+    try:
+        for path in (args.json, args.csv, args.markdown):
+            refuse_unwritable(path)
+        options = read_options(experiment.options, args)
+        cells = experiment.cells(options)
+        pair = _load(args)
+        result = _begin(experiment, options, pair, len(cells), args.json)
+        whole = _measure(experiment, options, pair, cells, result, args.json)
+    except (LabRefused, RequestRefused, ModelUnavailable, PairRefused, Unwritable) as error:
+        print(error, file=sys.stderr)
+        return REFUSED
+    except OSError as error:
+        print(f"The rows could not be kept: {error.filename}: {error.strerror}.", file=sys.stderr)
+        return REFUSED
+    _show(experiment, result)
+    kept = _keep(args, experiment, result)
+    return INTERRUPTED if not whole else 0 if kept else REFUSED
+
+
+def _load(args: argparse.Namespace) -> Pair:
+    from specdemo.loading_bar import LoadingBar
+    from specdemo.models.pair import load_pair
+
+    with LoadingBar() as progress:
+        return load_pair(pair_spec(args), progress)
+
+
+def _begin(experiment: Experiment, options: Any, pair: Pair, cells: int, path: Path | None) -> Result:
+    """A new result, or the one in the file where it is of the same run."""
+    from specdemo.environment import environment
+    from specdemo.lab.result import Result, read
+
+    machine = environment(str(pair.target.device))
+    asked = plain(options)
+    result = Result(experiment=experiment.name, options=asked, pair=pair.facts, environment=machine, cells=cells)
+    return result.goes_on(read(path), str(path)) if path is not None and path.exists() else result
+
+
+def _measure(experiment: Experiment, options: Any, pair: Pair, cells: list, result: Result, path: Path | None) -> bool:
+    """Fill the missing cells, each kept as it comes; False where Ctrl-C came first."""
+    from tqdm import tqdm
+
+    from specdemo.environment import Watch
+
+    watch = Watch()
+    todo = missing(cells, result.rows)
+    if done := len(cells) - len(todo):
+        print(f"{done} of {len(cells)} rows are in {path} already.", file=sys.stderr)
+    running = experiment.run(pair, options, todo)
+    bar = tqdm(total=len(cells), initial=done, desc=experiment.name, unit="row", file=sys.stderr, disable=None)
+    try:
+        for row in running:
+            if row is None:
+                continue
+            result.rows.append(row)
+            bar.update()
+            if path is not None:
+                result.save(path)
+    except KeyboardInterrupt:
+        return False
+    finally:
+        running.close()
+        bar.close()
+        busy = sum(one.share for one in watch.busy())
+        if todo:
+            result.environment["busy meanwhile"] = f"{busy:.1f} cores, by others"
+        result.findings = experiment.findings(result.rows)
+    return True
+
+
+def _show(experiment: Experiment, result: Result) -> None:
+    from rich.console import Console
+
+    from specdemo.lab.result import table_text
+
+    console = Console(highlight=False, markup=False)
+    print(table_text(experiment.table(result.rows)))
+    for heat_map in experiment.maps(result.rows):
+        console.print("", draw(heat_map), soft_wrap=not console.is_terminal)
+    print("", *result.findings, sep="\n")
+
+
+def _keep(args: argparse.Namespace, experiment: Experiment, result: Result) -> bool:
+    """Write what was asked for; whether that worked."""
+    from specdemo.trace_files import write_whole
+
+    texts = {args.csv: result.csv, args.markdown: lambda: result.markdown(experiment)}
+    path = args.json
+    try:
+        if path is not None:
+            result.save(path)  # with its findings
+        for path, text in texts.items():
+            if path is not None:
+                write_whole(path, text().encode())
+    except OSError as error:
+        print(f"The result could not be written to {path}: {error.strerror or error}.", file=sys.stderr)
+        return False
+    return True

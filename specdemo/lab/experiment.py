@@ -1,0 +1,57 @@
+"""What is an experiment? Options, the cells they ask for, a generator that fills them, and what the rows say.
+
+A cell is a flat dict of what is set (kind, prompt, γ, ...); a row is the cell and what was measured there, in one flat
+dict of plain values. Which cells there are is known from the options alone, so progress has a total, and a run that
+was interrupted goes on with the cells whose rows are missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from specdemo.lab.heat_map import HeatMap
+
+if TYPE_CHECKING:
+    from specdemo.models.pair import Pair
+
+Plain = str | int | float | bool | None
+Row = dict[str, Plain]
+Options = TypeVar("Options")
+Told = dict[str, str]
+"""A line of the table that a person reads: each figure as it is shown, under its heading."""
+
+
+class LabRefused(ValueError):
+    """Nothing is measured; the message is a sentence for a person, with the next step."""
+
+
+def no_maps(rows: Sequence[Row]) -> list[HeatMap]:
+    """Of an experiment that draws none."""
+    return []
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment(Generic[Options]):
+    """name: on the command line. about: what it answers, in a sentence. options: a frozen dataclass (see options.py).
+
+    cells: all that the options ask for; raises LabRefused. run: the given cells' rows, each as it is done, in any
+    order, and None after every step of a lane, so that whoever closes the generator stops it within a step; it refuses
+    what the pair cannot run before it measures anything. table, findings, maps: what rows say, however few there are.
+    """
+
+    name: str
+    about: str
+    options: type[Options]
+    cells: Callable[[Options], list[Row]]
+    run: Callable[[Pair, Options, Sequence[Row]], Iterator[Row | None]]
+    table: Callable[[Sequence[Row]], list[Told]]
+    findings: Callable[[Sequence[Row]], list[str]]
+    maps: Callable[[Sequence[Row]], list[HeatMap]] = no_maps
+
+
+def missing(cells: Sequence[Row], rows: Sequence[Row]) -> list[Row]:
+    """The cells that have no row yet."""
+    done = [row.items() for row in rows]
+    return [cell for cell in cells if not any(cell.items() <= row for row in done)]

@@ -1,0 +1,72 @@
+"""How does an experiment run lanes? Step by step, so that it can be stopped, and each beside a plain lane of its own.
+
+On a prompt the plain lane runs before the speculative lanes and after them, and both runs count: drift of the machine
+during the others meets it alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from specdemo.decoding.steps import Step
+from specdemo.lab.experiment import Row
+from specdemo.lab.pooled import counts
+from specdemo.metrics import LaneMetrics, compare, identity_promised
+from specdemo.race import Lane, Request, lanes
+
+if TYPE_CHECKING:
+    from specdemo.models.pair import Pair
+
+Running = Generator[None, None, list[Row]]
+WARM_UP = 8  # tokens
+
+
+def followed(lane: Iterator[Step]) -> Generator[None, None, list[Step]]:
+    """A lane's Steps, with a pause after each; closing the pause closes the lane."""
+    steps = []
+    for step in lane:
+        steps.append(step)
+        yield
+    return steps
+
+
+def contest(contestants: Sequence[tuple[Pair, Request]]) -> Running:
+    """For each contestant on one prompt: what its lane and the plain lane beside it counted, and how the texts compare.
+
+    All have the same target, prompt and target-side sampling; what differs is who drafts, how long, by which rule.
+    """
+    pair, first = contestants[0]
+    plain = [(yield from followed(lanes(pair, first)[Lane.BASELINE]))]
+    steps = []
+    for other, request in contestants:
+        steps.append((yield from followed(lanes(other, request)[Lane.SPECULATIVE])))
+    plain.append((yield from followed(lanes(pair, first)[Lane.BASELINE])))
+    baselines = [LaneMetrics.of(one) for one in plain]
+    rows = []
+    for (other, request), lane in zip(contestants, steps, strict=True):
+        metrics = LaneMetrics.of(lane)
+        rows.append(counts(metrics, baselines, other.padding) | texts(other, request, baselines[0], metrics))
+        yield
+    return rows
+
+
+def warm_up(contestants: Sequence[tuple[Pair, Request]]) -> Generator[None, None, None]:
+    """A few tokens of every lane, uncounted: the first forwards of a process pay for much that later ones do not."""
+    for pair, request in contestants:
+        short = replace(request, max_new_tokens=min(WARM_UP, request.max_new_tokens))
+        for lane in Lane:
+            yield from followed(lanes(pair, short)[lane])
+
+
+def texts(pair: Pair, request: Request, baseline: LaneMetrics, speculative: LaneMetrics) -> Row:
+    """How the texts of two lanes compare, a difference weighed where the same words are promised."""
+    from specdemo.decoding.parting import find_parting
+
+    promised = identity_promised(request.rule, request.params.temperature)
+    found = compare(baseline, speculative, promised=promised, bits=pair.bits_promised)
+    if found.identical is False:
+        parting = find_parting(pair.target, request.prompt_ids, request.params, baseline.ids, speculative.ids)
+        found = replace(found, parting=parting)
+    return {"texts": found.sameness and found.sameness.value}

@@ -1,0 +1,179 @@
+"""What is speculation worth on each kind of prompt, for each draft length? With the range the prompts leave open."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby, product
+from typing import TYPE_CHECKING
+
+from specdemo.decoding.params import SamplingParams
+from specdemo.decoding.steps import DraftLength, Rule
+from specdemo.lab.experiment import Experiment, Row, Told
+from specdemo.lab.options import COUNT, GAMMA, TEMPERATURE, one_of, option, several
+from specdemo.lab.pooled import (
+    ACCEPTANCE,
+    COST,
+    END_TO_END,
+    LENGTH,
+    SPEEDUP,
+    VERIFICATION,
+    E,
+    interval_of,
+    pooled,
+    prompt_of,
+    shown,
+)
+from specdemo.lab.prompts import PromptOptions, prompt_ids
+from specdemo.lab.runs import contest, warm_up
+from specdemo.metrics import Sameness
+from specdemo.race import Request, check
+
+if TYPE_CHECKING:
+    from specdemo.models.pair import Pair
+
+ALL = "all"
+SETTING = ("γ", "policy")
+WITH_INTERVALS = (SPEEDUP, END_TO_END, E)
+PLAINLY = (LENGTH, ACCEPTANCE, COST, VERIFICATION)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskOptions(PromptOptions):
+    """Draft lengths and policies, each with each, under one sampling."""
+
+    gammas: tuple[int, ...] = option((4, 6), "draft lengths, as in 4,6", several(GAMMA))
+    policies: tuple[DraftLength, ...] = option(
+        (DraftLength.FIXED,), "how a draft's length is chosen, as in fixed,cost-optimal", several(one_of(DraftLength))
+    )
+    temperature: float = option(0.0, "0 is greedy", TEMPERATURE)
+    rule: Rule = option(Rule.SHARED_NOISE, "how a draft is judged", one_of(Rule))
+    repeats: int = option(1, "of every prompt, each with a seed of its own", COUNT)
+
+
+def cells(options: TaskOptions) -> list[Row]:
+    """Every prompt with every setting, those that share a plain lane together."""
+    return [
+        {"kind": prompt.kind, "prompt": prompt.name, "repeat": repeat, "γ": gamma, "policy": policy.value}
+        for repeat, prompt in product(range(1, options.repeats + 1), options.read())
+        for gamma, policy in product(options.gammas, options.policies)
+    ]
+
+
+def run(pair: Pair, options: TaskOptions, todo: Sequence[Row]) -> Iterator[Row | None]:
+    """All settings on a prompt beside one plain lane, then the next prompt."""
+    texts = {(prompt.kind, prompt.name): prompt.text for prompt in options.read()}
+    seeds = {name: options.seed + n for n, name in enumerate(texts)}
+
+    def request(cell: Row) -> Request:
+        name = prompt_of(cell)
+        seed = seeds[name] + (cell["repeat"] - 1) * len(texts)
+        return Request(
+            prompt_ids(pair, texts[name]),
+            SamplingParams(options.temperature, seed=seed),
+            options.rule,
+            cell["γ"],
+            options.max_new_tokens,
+            draft_length=DraftLength(cell["policy"]),
+        )
+
+    for cell in todo:
+        check(pair, request(cell))
+    for n, (_, group) in enumerate(groupby(todo, lambda cell: (prompt_of(cell), cell["repeat"]))):
+        group = list(group)
+        contestants = [(pair, request(cell)) for cell in group]
+        if n == 0:
+            yield from warm_up(contestants)
+        measured = yield from contest(contestants)
+        for cell, row in zip(group, measured, strict=True):
+            yield cell | row
+
+
+def settings_of(rows: Sequence[Row], names: Sequence[str]) -> list[tuple]:
+    """Every combination of the named settings that the rows have, in their order."""
+    return list(dict.fromkeys(tuple(row[name] for name in names) for row in rows))
+
+
+def having(rows: Sequence[Row], **settings: object) -> list[Row]:
+    """The rows with these settings."""
+    return [row for row in rows if all(row[name] == value for name, value in settings.items())]
+
+
+def table(rows: Sequence[Row]) -> list[Told]:
+    """A line for each kind and setting, then all kinds together."""
+    lines = []
+    kinds = list(dict.fromkeys(row["kind"] for row in rows))
+    for kind, setting in product([*kinds, *([ALL] if len(kinds) > 1 else [])], settings_of(rows, SETTING)):
+        mine = having(rows if kind == ALL else having(rows, kind=kind), **dict(zip(SETTING, setting, strict=True)))
+        if mine:
+            lines.append({"kind": kind, **_named(setting), **_figures(mine)})
+    return lines
+
+
+def _named(setting: tuple) -> Told:
+    gamma, policy = setting
+    return {"γ": str(gamma), "policy": policy}
+
+
+def _figures(rows: Sequence[Row]) -> Told:
+    found = pooled(rows)
+    told = {name: shown(found[name], interval_of(rows, name)) for name in WITH_INTERVALS}
+    told |= {name: shown(found[name]) for name in PLAINLY}
+    return told | {"prompts": str(len({prompt_of(row) for row in rows}))}
+
+
+def findings(rows: Sequence[Row]) -> list[str]:
+    """Where it pays for certain, where it costs, where so few prompts cannot tell; the best setting; faults."""
+    if not rows:
+        return []
+    said = []
+    kinds = list(dict.fromkeys(row["kind"] for row in rows))
+    for kind in kinds:
+        of_kind = having(rows, kind=kind)
+        best = max(settings_of(of_kind, SETTING), key=lambda setting: _speedup(of_kind, setting) or 0.0)
+        mine = having(of_kind, **dict(zip(SETTING, best, strict=True)))
+        between, speedup = interval_of(mine, SPEEDUP), pooled(mine)[SPEEDUP]
+        if speedup is not None:
+            said.append(f"{kind}: {_setting(best)} does best, {speedup:.2f}×; {_verdict(between)}.")
+    said += _best_of_all(rows, kinds)
+    faults = [row for row in rows if row["texts"] == Sameness.FAULT.value]
+    said += [f"FAULT: {row['kind']}, prompt {row['prompt']}, γ {row['γ']}: the texts part too far." for row in faults]
+    return said
+
+
+def _best_of_all(rows: Sequence[Row], kinds: Sequence[str]) -> list[str]:
+    settings = settings_of(rows, SETTING)
+    if len(kinds) < 2 or len(settings) < 2:
+        return []
+    best = max(settings, key=lambda setting: _speedup(rows, setting) or 0.0)
+    return [f"One setting for all kinds: {_setting(best)}, {_speedup(rows, best) or 0.0:.2f}× over all prompts."]
+
+
+def _speedup(rows: Sequence[Row], setting: tuple) -> float | None:
+    return pooled(having(rows, **dict(zip(SETTING, setting, strict=True))))[SPEEDUP]
+
+
+def _setting(setting: tuple) -> str:
+    gamma, policy = setting
+    return f"γ {gamma}" + ("" if policy == DraftLength.FIXED else f", {policy},")
+
+
+def _verdict(between: tuple[float, float] | None) -> str:
+    if between is None:
+        return "one prompt alone says nothing of others"
+    low, high = between
+    about = f"95 % of draws of the prompts lie between {low:.2f}× and {high:.2f}×"
+    if low > 1:
+        return f"{about}: it pays"
+    return f"{about}: it does not pay" if high < 1 else f"{about}: whether it pays cannot be told from these prompts"
+
+
+TASKS = Experiment(
+    "tasks",
+    "What is speculation worth on each kind of prompt, for each draft length?",
+    TaskOptions,
+    cells,
+    run,
+    table,
+    findings,
+)
