@@ -42,6 +42,9 @@ class Drafter(Protocol):
     aux_layers: tuple[int, ...]
     max_length: int
 
+    def twin(self) -> Drafter:
+        """Another one over the same weights, for another text."""
+
     def begin(self, prompt_ids: Tensor, first: int, hidden: Tensor | None, capacity: int, keep: int = 0) -> None:
         """Start on a prompt [n]; `first` is the target's token after it, `capacity` all tokens that may come to stand.
 

@@ -34,6 +34,10 @@ class EqualShapes:
         """Tokens held now."""
         return self.runner.length
 
+    def twin(self) -> EqualShapes:
+        """Another one over the same weights, with a cache of its own."""
+        return EqualShapes(self.runner.twin(), self.shapes)
+
     def begin(self, capacity: int, keep: int = 0) -> None:
         """Empty the cache, but for the first `keep` tokens, and make room for `capacity` in all."""
         self.runner.begin(capacity + self._surplus, keep)

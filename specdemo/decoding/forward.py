@@ -103,10 +103,7 @@ class LeanRunner:
         """Empty the cache, but for the first `keep` tokens, and make room for `capacity` in all."""
         self.kv.begin(max(capacity, LEAST_SPAN), keep)
         if len(self._cos) < self.kv.capacity:
-            cos, sin = self.rotary(torch.arange(self.kv.capacity, device=self.device))
-            half = cos.shape[-1] // 2
-            # rotate_half(x) * sin is flip(x halves) * sin with the first half's sign turned
-            self._cos, self._sin = cos[:, None], torch.cat((-sin[:, :half], sin[:, half:]), dim=-1)[:, None]
+            self._cos, self._sin = rotary_tables(self.rotary, self.kv.capacity, self.device)
 
     def twin(self, vocab_size: int | None = None) -> LeanRunner:
         """Another runner over the same weights, with a cache of its own; logits cut to vocab_size."""
@@ -120,22 +117,12 @@ class LeanRunner:
     @torch.inference_mode()
     def forward(self, ids: Tensor, rows: int, aux_layers: tuple[int, ...] = ()) -> Output:
         """Append ids [n]; logits [rows, vocab_size], hidden [n, len(aux_layers) * width] of the named layers."""
-        weights, n = self.weights, len(ids)
-        here = self._place(n)
-        x = F.embedding(ids, weights.embedding).to(self.dtype)  # [n, width]
-        outputs = {}
-        for index, layer in enumerate(weights.layers):
-            x = layer.o.add(self._attend(index, layer, self._norm(x, layer.input_norm), here), x)
-            gate, up = layer.gate_up(self._norm(x, layer.post_norm)).chunk(2, dim=-1)
-            x = layer.down.add(F.silu(gate).mul_(up), x)
-            if index in aux_layers:
-                outputs[index] = x
+        here = self._place(len(ids))
+        x, hidden = through_layers(
+            self.shape, self.weights, ids, lambda i, layer, x: self._attend(i, layer, x, here), aux_layers
+        )
         self.kv.advance(ids)
-        hidden = torch.cat([outputs[i] for i in aux_layers], dim=-1) if aux_layers else None
-        if not rows:
-            return Output(x.new_empty(0, self.vocab_size), hidden)
-        logits = weights.head(self._norm(x[-rows:], weights.norm))
-        return Output(logits[:, : self.vocab_size], hidden)
+        return Output(logits_of(self.shape, self.weights, x[len(ids) - rows :]), hidden)
 
     def _place(self, n: int) -> _Place:
         """What every layer needs to know about the next n positions, made once per forward."""
@@ -149,24 +136,62 @@ class LeanRunner:
                 masks[window] = masks[window].repeat_interleave(self.shape.heads // self.shape.kv_heads, dim=0)
         return _Place(span, self._cos[start : start + n], self._sin[start : start + n], attend, masks)
 
-    def _norm(self, x: Tensor, weight: Tensor) -> Tensor:
-        return rms_norm(x, weight, self.shape.norm_eps)
-
     def _attend(self, index: int, layer: Layer, x: Tensor, here: _Place) -> Tensor:
         """Attention of the n new rows x over all held ones and themselves; writes their keys and values."""
-        shape, n = self.shape, len(x)
-        heads, both, dim = shape.heads, shape.heads + shape.kv_heads, shape.head_dim
-        qkv = layer.qkv(x).view(n, both + shape.kv_heads, dim)
-        qk, v = qkv[:, :both], qkv[:, both:]
-        if layer.q_norm is not None:
-            qk = torch.cat((self._norm(qk[:, :heads], layer.q_norm), self._norm(qk[:, heads:], layer.k_norm)), dim=1)
-        swapped = qk.view(n, both, 2, dim // 2).flip(2).view(n, both, dim)
-        qk = torch.addcmul(qk * here.cos, swapped, here.sin)
-        self.kv.write(index, qk[:, heads:].transpose(0, 1)[None], v.transpose(0, 1)[None])
+        q, k, v = queries_keys_values(self.shape, layer, x, here.cos, here.sin)
+        self.kv.write(index, k.transpose(0, 1)[None], v.transpose(0, 1)[None])
         held = self.kv.layers[index]
-        q = qk[:, :heads].unflatten(1, (shape.kv_heads, -1))  # [n, kv_heads, group, dim]
         keys, values = held.keys[0, :, : here.span], held.values[0, :, : here.span]
-        return here.attend(q, keys, values, here.masks[layer.window], shape.scale).reshape(n, heads * dim)
+        return here.attend(q, keys, values, here.masks[layer.window], self.shape.scale).reshape(len(x), -1)
+
+
+AttendLayer = Callable[[int, Layer, Tensor], Tensor]
+"""attend(index, layer, normed rows [n, width]) -> what the rows see [n, heads * dim]; keys and values are its own."""
+
+
+def through_layers(
+    shape: Shape, weights: Weights, ids: Tensor, attend: AttendLayer, aux_layers: tuple[int, ...]
+) -> tuple[Tensor, Tensor | None]:
+    """Rows [n, width] of ids [n] behind the last layer, and hidden (see runner.Output)."""
+    x = F.embedding(ids, weights.embedding).to(weights.norm.dtype)
+    outputs = {}
+    for index, layer in enumerate(weights.layers):
+        x = layer.o.add(attend(index, layer, rms_norm(x, layer.input_norm, shape.norm_eps)), x)
+        gate, up = layer.gate_up(rms_norm(x, layer.post_norm, shape.norm_eps)).chunk(2, dim=-1)
+        x = layer.down.add(F.silu(gate).mul_(up), x)
+        if index in aux_layers:
+            outputs[index] = x
+    return x, torch.cat([outputs[i] for i in aux_layers], dim=-1) if aux_layers else None
+
+
+def logits_of(shape: Shape, weights: Weights, x: Tensor) -> Tensor:
+    """[rows, vocab_size] of rows [rows, width] behind the last layer, perhaps of none."""
+    if not len(x):
+        return x.new_empty(0, shape.vocab_size)
+    return weights.head(rms_norm(x, weights.norm, shape.norm_eps))[:, : shape.vocab_size]
+
+
+def queries_keys_values(
+    shape: Shape, layer: Layer, x: Tensor, cos: Tensor, sin: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Of rows [n, width]: q [n, kv_heads, group, dim], k and v [n, kv_heads, dim], turned by cos, sin [n, 1, dim]."""
+    n, heads, both, dim = len(x), shape.heads, shape.heads + shape.kv_heads, shape.head_dim
+    qkv = layer.qkv(x).view(n, both + shape.kv_heads, dim)
+    qk, v = qkv[:, :both], qkv[:, both:]
+    if layer.q_norm is not None:
+        q_k = ((qk[:, :heads], layer.q_norm), (qk[:, heads:], layer.k_norm))
+        qk = torch.cat([rms_norm(part, norm, shape.norm_eps) for part, norm in q_k], dim=1)
+    swapped = qk.view(n, both, 2, dim // 2).flip(2).view(n, both, dim)
+    qk = torch.addcmul(qk * cos, swapped, sin)
+    return qk[:, :heads].unflatten(1, (shape.kv_heads, -1)), qk[:, heads:], v
+
+
+def rotary_tables(rotary: Rotary, length: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """cos and sin [length, 1, head_dim] for `queries_keys_values`."""
+    cos, sin = rotary(torch.arange(length, device=device))
+    half = cos.shape[-1] // 2
+    # rotate_half(x) * sin is flip(x halves) * sin with the first half's sign turned
+    return cos[:, None], torch.cat((-sin[:, :half], sin[:, half:]), dim=-1)[:, None]
 
 
 Attend = Callable[[Tensor, Tensor, Tensor, Tensor, float], Tensor]
@@ -185,12 +210,17 @@ class _Place:
 
 def causal_mask(n: int, start: int, first: int, span: int, window: int | None, like: Tensor) -> Tensor:
     """Additive mask [n, span - first]: rows at start.., keys at first..; -inf where a row may not look."""
-    query = torch.arange(start, start + n, device=like.device)[:, None]
-    key = torch.arange(first, span, device=like.device)
-    hidden = key > query
+    rows = torch.arange(start, start + n, device=like.device)
+    return mask_of(rows, torch.arange(first, span, device=like.device), window, like)
+
+
+def mask_of(rows: Tensor, keys: Tensor, window: int | None, like: Tensor) -> Tensor:
+    """The same [n, m] for rows at places [n] and keys at places [m]."""
+    query = rows[:, None]
+    hidden = keys > query
     if window is not None:
-        hidden |= key <= query - window
-    return like.new_zeros(n, span - first).masked_fill_(hidden, -torch.inf)
+        hidden |= keys <= query - window
+    return like.new_zeros(hidden.shape).masked_fill_(hidden, -torch.inf)
 
 
 def attend_merged(q: Tensor, keys: Tensor, values: Tensor, mask: Tensor, scale: float) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -36,6 +37,9 @@ class Runner(Protocol):
     notice: str
     shapes: tuple[int, ...]
 
+    def twin(self) -> Runner:
+        """Another one over the same weights, with a cache of its own."""
+
     def begin(self, capacity: int, keep: int = 0) -> None:
         """Empty the cache, but for the first `keep` tokens, and make room for `capacity` in all.
 
@@ -50,6 +54,11 @@ class Runner(Protocol):
 
     def rewind(self, length: int) -> None:
         """Forget all but the first `length` tokens. O(1): nothing is copied."""
+
+
+def on_device(ids: Sequence[int], device: torch.device) -> Tensor:
+    """ids [n] as a tensor on the device; the host does not wait until it is there."""
+    return torch.tensor(ids, dtype=torch.long).to(device, non_blocking=True)
 
 
 PREFILL_CHUNK = 512

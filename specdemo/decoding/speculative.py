@@ -21,7 +21,7 @@ from specdemo.decoding.drafter import Draft, Drafter
 from specdemo.decoding.ending import Ending
 from specdemo.decoding.faults import refuse_nan
 from specdemo.decoding.params import SamplingParams
-from specdemo.decoding.runner import Runner, prefill
+from specdemo.decoding.runner import Runner, on_device, prefill
 from specdemo.decoding.sampling import Sampler, Stream, race_winner
 from specdemo.decoding.steps import Drafted, Origin, Rule, Step, Token, Verdict, Why
 from specdemo.decoding.verification import Judgement
@@ -50,7 +50,7 @@ def speculative(
     clock.start()
     prompt = torch.tensor(prompt_ids, device=runner.device)
     sampler = Sampler(params, runner.vocab_size, runner.device, prompt)
-    dice = _Dice(sampler, rule, policy)
+    dice = Dice(sampler, rule, policy)
     runner.begin(len(prompt_ids) + ending.left, keep)
     out = prefill(runner, prompt[keep:], drafter.aux_layers)
     clock.lap("verify")
@@ -84,7 +84,7 @@ def speculative(
         ids = [token.id for token in tokens]
         runner.rewind(length + 1 + accepted)
         sampler.commit(ids)
-        last = torch.tensor(ids[-1:], device=runner.device)
+        last = on_device(ids[-1:], runner.device)
         if policy.drafts and not stop:
             clock.lap("other")
             drafter.commit(ids, accepted, out.hidden)
@@ -96,7 +96,7 @@ def speculative(
         yield _under_glass(step, judged, cut=left <= accepted)
 
 
-def _judge(dice: _Dice, logits: Tensor, draft: Draft) -> tuple[Judgement, list[Token], tuple[Drafted, ...]]:
+def _judge(dice: Dice, logits: Tensor, draft: Draft) -> tuple[Judgement, list[Token], tuple[Drafted, ...]]:
     """Judge a draft of k by the target's logits [k + 1, vocab]: the judgement, the emitted tokens, every verdict."""
     k = len(draft.ids)
     p = dice.sampler.target(logits, draft.ids)  # [k + 1, vocab]
@@ -110,7 +110,7 @@ def _judge(dice: _Dice, logits: Tensor, draft: Draft) -> tuple[Judgement, list[T
         [
             emitted.double(),
             p[rows, emitted].double(),
-            (logits[rows, emitted] - logits.logsumexp(-1)).exp().double(),
+            logits.softmax(-1)[rows, emitted].double(),
             torch.cat([draft.ids, nothing]).double(),
             torch.cat([q, nothing]).double(),
             torch.cat([p[rows[:k], draft.ids], nothing]).double(),
@@ -151,7 +151,7 @@ def _verdict(i: int, accepted: int) -> Verdict:
     return Verdict.ACCEPTED if i < accepted else Verdict.REFUSED if i == accepted else Verdict.UNREACHED
 
 
-class _Dice:
+class Dice:
     """One lane's noise: what the drafter draws with, and what the rule judges with.
 
     Under shared noise both sides draw position t with the noise of t. Under the other rules every round has noise of
@@ -161,18 +161,19 @@ class _Dice:
     def __init__(self, sampler: Sampler, rule: Rule, policy: Policy):
         self.sampler = sampler
         self.rule = rule
+        self.shared = rule is Rule.SHARED_NOISE
         self.policy = policy
         self.unsure = False  # whether the policy ended this round's chain
         self._round = 0
-        self._position = 0
+        self.position = 0
         self._greedy = sampler.params.temperature == 0
         temperature = sampler.params.draft_temperature
-        self._greedy_draft = temperature == 0 or (temperature is None and self._greedy)
+        self.greedy_draft = temperature == 0 or (temperature is None and self._greedy)
 
     def start(self, position: int) -> None:
         """A round begins; its first drafted token would stand at `position`."""
         self._round += 1
-        self._position = position
+        self.position = position
         self.unsure = False
 
     def draw(self, logits: Tensor, drafted: Sequence[Tensor]) -> tuple[Tensor, Tensor] | None:
@@ -181,18 +182,25 @@ class _Dice:
             self.unsure = True
             return None
         q = self.sampler.draft(logits, drafted)
-        shared = self.rule is Rule.SHARED_NOISE
-        stream = Stream.TARGET if shared else Stream.DRAFT
-        counter = self._position + len(drafted) if shared else self._round << 8 | len(drafted)
-        noise = 1 if self._greedy_draft else self.sampler.noise(stream, [counter], q[None])[0]
+        stream, counter = self.noise_of(len(drafted))
+        noise = 1 if self.greedy_draft else self.sampler.noise(stream, [counter], q[None])[0]
         token = race_winner(q, noise)
-        return token, q[token] if shared else q
+        return token, q.gather(0, token[None])[0] if self.shared else q
+
+    @property
+    def looks(self) -> bool:
+        """Whether the policy looks at the drafter's logits, and so waits for the device once a drafted token."""
+        return type(self.policy).unsure is not Policy.unsure
+
+    def noise_of(self, i: int) -> tuple[Stream, int]:
+        """Stream and counter of the noise that this round's drafted token i is drawn with."""
+        return (Stream.TARGET, self.position + i) if self.shared else (Stream.DRAFT, self._round << 8 | i)
 
     def judge(self, p: Tensor, draft: Draft) -> Judgement:
         """The rule's judgement, B = 1, of a draft of k by p [k + 1, vocab]."""
         k = len(draft.ids)
-        if self.rule is Rule.SHARED_NOISE or not k:
-            positions = range(self._position, self._position + k + 1)
+        if self.shared or not k:
+            positions = range(self.position, self.position + k + 1)
             noise = p.new_ones(1) if self._greedy else self.sampler.noise(Stream.TARGET, positions, p)
             return verification.shared_noise(p[None], draft.ids[None], noise[None])
         q = draft.q if draft.q is not None else torch.zeros_like(p[:k]).scatter_(-1, draft.ids[:, None], 1.0)

@@ -62,6 +62,10 @@ class CombinedDrafter:
         self._drafted = 0  # by the model, this round
         self._unlearn()
 
+    def twin(self) -> CombinedDrafter:
+        """Another one over the same weights, for another text."""
+        return CombinedDrafter(self.lookup.twin(), self.model.twin())
+
     def _unlearn(self) -> None:
         self._of_matches = {length: Record.believed(alpha) for length, alpha in MATCHED.items()}
         self._of_model = Record.believed(MODEL)

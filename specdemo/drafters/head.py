@@ -7,7 +7,7 @@ the target's hidden states where the target has run, else the head's own output,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -18,7 +18,7 @@ from specdemo.decoding.drafter import Draft, Draw
 from specdemo.decoding.kv import KVCache
 from specdemo.decoding.linear import Linear
 from specdemo.decoding.norm import rms_norm
-from specdemo.decoding.runner import PREFILL_CHUNK
+from specdemo.decoding.runner import PREFILL_CHUNK, on_device
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +79,10 @@ class HeadWeights:
     fc_norms: tuple[Tensor, ...] = ()
 
 
+AttendLayer = Callable[[int, HeadLayer, Tensor], Tensor]
+"""attend(index, layer, normed rows) -> what the rows see [n, heads * head_dim]; keys and values are its own."""
+
+
 class HeadDrafter:
     """Drafts with a head. The target hands over the hidden states that its own passes computed; no second pass."""
 
@@ -91,6 +95,10 @@ class HeadDrafter:
         self._feature = weights.embed  # [1, d] after the last committed row: the feature of the next one
         self._logits = weights.embed  # [draft vocab] of the last committed row: the next round's first draft
         self._committed = 0
+
+    def twin(self) -> HeadDrafter:
+        """Another one over the same weights, for another text."""
+        return HeadDrafter(self.config, self._weights)
 
     def begin(self, prompt_ids: Tensor, first: int, hidden: Tensor | None, capacity: int, keep: int = 0) -> None:
         """Run the prompt's rows from `keep` on: features of positions keep..n-1 with the tokens that follow them."""
@@ -125,19 +133,17 @@ class HeadDrafter:
             tokens.append(token)
             qs.append(q)
             if i + 1 < gamma:
-                feature = self._run(token[None], feature)
-                logits = self._head(feature)
+                feature, logits = self._run(token[None], feature)
         return Draft.of(tokens, qs, self._weights.embed.device)
 
     def commit(self, tokens: Sequence[int], accepted: int, hidden: Tensor | None) -> None:
         """Forget the drafted rows and run the emitted tokens with the target's own hidden states in their place."""
         self._kv.rewind(self._committed)
-        ids = torch.tensor(tokens, device=self._weights.embed.device)
+        ids = on_device(tokens, self._weights.embed.device)
         self._commit_rows(ids, hidden[: accepted + 1])
 
     def _commit_rows(self, ids: Tensor, hidden: Tensor) -> None:
-        self._feature = self._run(ids, self._read(hidden))[-1:]
-        self._logits = self._head(self._feature)
+        self._feature, self._logits = self._run(ids, self._read(hidden))
         self._committed = self._kv.length
 
     def _read(self, hidden: Tensor) -> Tensor:
@@ -149,17 +155,22 @@ class HeadDrafter:
             hidden = torch.cat([self._norm(c, n) for c, n in zip(chunks, w.fc_norms, strict=True)], dim=-1)
         return w.fc(hidden)
 
-    def _run(self, ids: Tensor, feature: Tensor) -> Tensor:
-        """Append rows of ids [n] and features [n, d] to the cache; what the next rows take as their feature [n, d]."""
+    def _run(self, ids: Tensor, feature: Tensor) -> tuple[Tensor, Tensor]:
+        """Append rows of ids [n] and features [n, d] to the cache; feature [1, d] and logits behind the last of them."""
+        feature = self._through_layers(ids, feature, self._attend)[-1:]
+        self._kv.advance(ids)
+        return feature, self._head(feature)
+
+    def _through_layers(self, ids: Tensor, feature: Tensor, attend: AttendLayer) -> Tensor:
+        """What the rows that follow ids [n] with features [n, d] take as their features [n, d]."""
         config, w = self.config, self._weights
         first, *others = w.layers
         embedding = self._norm(F.embedding(ids, w.embed).to(w.norm.dtype), first.input_norm)
         normed = self._norm(feature, first.hidden_norm)
         residual = normed if config.norm_before_residual else feature
-        x = self._layer(0, torch.cat([embedding, normed], dim=-1), residual)
+        x = self._layer(0, torch.cat([embedding, normed], dim=-1), residual, attend)
         for i, layer in enumerate(others, start=1):
-            x = self._layer(i, self._norm(x, layer.input_norm), x)
-        self._kv.advance(ids)
+            x = self._layer(i, self._norm(x, layer.input_norm), x, attend)
         return self._norm(x, w.norm) if config.norm_output else x
 
     def _head(self, feature: Tensor) -> Tensor:
@@ -173,22 +184,17 @@ class HeadDrafter:
         full[self._weights.target_ids] = logits.float()
         return full
 
-    def _layer(self, index: int, x: Tensor, residual: Tensor) -> Tensor:
+    def _layer(self, index: int, x: Tensor, residual: Tensor, attend: AttendLayer) -> Tensor:
         layer = self._weights.layers[index]
-        x = layer.o.add(self._attend(index, layer, x), residual)
+        x = layer.o.add(attend(index, layer, x), residual)
         gate, up = layer.gate_up(self._norm(x, layer.post_norm)).chunk(2, dim=-1)
         return layer.down.add(F.silu(gate) * up, x)
 
     def _attend(self, index: int, layer: HeadLayer, x: Tensor) -> Tensor:
         """Causal attention of n rows over the held ones and themselves: [n, heads * head_dim]."""
-        config = self.config
-        n, start = len(x), self._kv.length
-        sizes = [config.heads, config.key_heads, config.key_heads]
-        heads = layer.qkv(x).view(n, sum(sizes), config.head_dim).transpose(0, 1)
-        q, k, v = heads.split(sizes)  # [heads, n, head_dim]
-        if layer.q_norm is not None:
-            q, k = self._norm(q, layer.q_norm), self._norm(k, layer.k_norm)
-        q, k = self._rotate(q, start), self._rotate(k, start)
+        w, n, start = self._weights, len(x), self._kv.length
+        # a row's position is that of the token whose embedding it sees
+        q, k, v = self._heads(layer, x, *(table[start + 1 : start + 1 + n] for table in (w.cos, w.sin)))
         k, v = self._kv.write(index, k[None], v[None])  # [1, key_heads, start + n, head_dim]
         mask = None
         if n > 1:
@@ -196,11 +202,19 @@ class HeadDrafter:
         out = F.scaled_dot_product_attention(q[None], k, v, attn_mask=mask, enable_gqa=True)
         return out[0].transpose(0, 1).reshape(n, -1)
 
-    def _rotate(self, x: Tensor, start: int) -> Tensor:
-        """Rotary embedding of x [heads, n, head_dim]; a row's position is that of the token whose embedding it sees."""
-        cos, sin = (table[start + 1 : start + 1 + x.shape[1]] for table in (self._weights.cos, self._weights.sin))
-        left, right = x.chunk(2, dim=-1)
-        return x * cos + torch.cat([-right, left], dim=-1) * sin
+    def _heads(self, layer: HeadLayer, x: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """q, k and v [heads, n, head_dim] of n rows, turned by cos and sin [n, head_dim]."""
+        config = self.config
+        sizes = [config.heads, config.key_heads, config.key_heads]
+        q, k, v = layer.qkv(x).view(len(x), sum(sizes), config.head_dim).transpose(0, 1).split(sizes)
+        if layer.q_norm is not None:
+            q, k = self._norm(q, layer.q_norm), self._norm(k, layer.k_norm)
+        return _rotated(q, cos, sin), _rotated(k, cos, sin), v
 
     def _norm(self, x: Tensor, weight: Tensor) -> Tensor:
         return rms_norm(x, weight, self.config.eps)
+
+
+def _rotated(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    left, right = x.chunk(2, dim=-1)
+    return x * cos + torch.cat([-right, left], dim=-1) * sin

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import torch
 from torch import Tensor
 
 from specdemo.decoding.drafter import Draft, Draw
-from specdemo.decoding.runner import Runner, prefill
+from specdemo.decoding.runner import Runner, on_device, prefill
 
 
 class ModelDrafter:
@@ -21,6 +20,10 @@ class ModelDrafter:
         self.max_length = runner.max_length
         self._pending: list[int] = []
         self._ran = 0  # drafted tokens that stand in the cache
+
+    def twin(self) -> ModelDrafter:
+        """Another one over the same weights, for another text."""
+        return ModelDrafter(self.runner.twin())
 
     def begin(self, prompt_ids: Tensor, first: int, hidden: Tensor | None, capacity: int, keep: int = 0) -> None:
         """Run the prompt; the first token waits for the first proposal."""
@@ -38,7 +41,7 @@ class ModelDrafter:
 
     def propose(self, gamma: int, draw: Draw) -> Draft:
         """gamma tokens, or fewer where `draw` ends the chain, each from the draft model's own distribution."""
-        ids = torch.tensor(self._pending, device=self.runner.device)
+        ids = on_device(self._pending, self.runner.device)
         tokens: list[Tensor] = []
         qs: list[Tensor] = []
         self._pending = []

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from specdemo.decoding.drafter import Draft, Draw
+from specdemo.decoding.runner import on_device
 
 
 class NgramDrafter:
@@ -28,6 +29,10 @@ class NgramDrafter:
         self._lengths = range(longest, shortest - 1, -1)
         self._ids: list[int] = []
         self._next: dict[tuple[int, ...], int] = {}  # n-gram -> index of the token after its latest occurrence
+
+    def twin(self) -> NgramDrafter:
+        """Another one, for another text."""
+        return NgramDrafter(self._device, self._lengths[0], self._lengths[-1], self.max_length)
 
     def begin(self, prompt_ids: Tensor, first: int, hidden: Tensor | None, capacity: int, keep: int = 0) -> None:
         """Index a prompt and the first token after it, all of it again whatever was kept."""
@@ -50,7 +55,7 @@ class NgramDrafter:
 
     def draft_of(self, copied: Sequence[int]) -> Draft:
         """What `look_up` has copied, as a draft."""
-        return Draft(torch.tensor(copied, dtype=torch.long, device=self._device))
+        return Draft(on_device(copied, self._device))
 
     def look_up(self, gamma: int, counted: int = 0) -> tuple[list[int], int]:
         """What `propose` copies, and how many tokens before it match the text's last ones, counted so far at most."""

@@ -66,7 +66,7 @@ class GeneralRunner:
     def __init__(self, model: PreTrainedModel, vocab_size: int | None = None, notice: str = "") -> None:
         self.model = model.eval()
         self.config = model.config.get_text_config(decoder=True)
-        refuse_unfit(model, self.config)
+        refuse_unfit(type(model), model.config)
         self.vocab_size = vocab_size or self.config.vocab_size
         self.max_length = getattr(self.config, "max_position_embeddings", None) or UNBOUNDED
         self.device = model.get_input_embeddings().weight.device
@@ -81,6 +81,10 @@ class GeneralRunner:
     def length(self) -> int:
         """Tokens held now."""
         return self.kv.length
+
+    def twin(self) -> GeneralRunner:
+        """Another one over the same model, with a cache of its own."""
+        return GeneralRunner(self.model, self.vocab_size, self.notice)
 
     def begin(self, capacity: int, keep: int = 0) -> None:
         """Empty the cache, but for the first `keep` tokens, and make room for `capacity` in all."""
@@ -148,17 +152,18 @@ def decoder_layers(model: PreTrainedModel, config: PreTrainedConfig) -> nn.Modul
     raise RunnerRefused(f"{config.model_type} models name no list of decoder layers, so they cannot be run here.")
 
 
-def refuse_unfit(model: PreTrainedModel, config: PreTrainedConfig) -> None:
-    """Raise RunnerRefused where a rewind could not put the model back as it was."""
-    kind = config.model_type
-    if model.config.is_encoder_decoder:
+def refuse_unfit(model: type[PreTrainedModel], config: PreTrainedConfig) -> None:
+    """Raise RunnerRefused where a rewind could not put a model of this class and configuration back as it was."""
+    text = config.get_text_config(decoder=True)
+    kind = text.model_type
+    if config.is_encoder_decoder:
         raise RunnerRefused(f"{kind} is an encoder-decoder model; only decoder-only language models can be raced.")
     if model._is_stateful:
         raise RunnerRefused(
             f"{kind} models carry a running state that cannot be taken back when a draft is refused, so speculative "
             "decoding would be wrong with them."
         )
-    kinds = {type(layer) for layer in DynamicCache(config=config).layers}
+    kinds = {type(layer) for layer in DynamicCache(config=text).layers}
     unknown = kinds - {DynamicLayer, DynamicSlidingWindowLayer}
     if unknown:
         names = ", ".join(sorted(k.__name__ for k in unknown))

@@ -193,17 +193,17 @@ def test_a_chain_that_ends_before_it_draws_leaves_the_law_alone(rule: Rule, make
     assert_follows(histogram(target, model_drafter, WARM, rule, make), joint(reference(target, WARM)))
 
 
-def drop_what_was_drawn(self: loop._Dice, logits: torch.Tensor, drafted: Sequence[torch.Tensor]) -> tuple | None:
+def drop_what_was_drawn(self: loop.Dice, logits: torch.Tensor, drafted: Sequence[torch.Tensor]) -> tuple | None:
     """Looks at the token first and drops it where it is unlikely."""
     token, q = drawn = DRAW(self, logits, drafted)
     return None if q[token] < 0.4 else drawn
 
 
-DRAW = loop._Dice.draw
+DRAW = loop.Dice.draw
 
 
 def test_one_that_ends_after_it_drew_does_not_and_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loop._Dice, "draw", drop_what_was_drawn)
+    monkeypatch.setattr(loop.Dice, "draw", drop_what_was_drawn)
     assert power(*long_run(Rule.REJECTION, tokens=4500)) > 0.999
 
 

@@ -183,12 +183,12 @@ def test_a_target_left_unprocessed_is_caught(rule: Rule) -> None:
 
 def raw_q(monkeypatch: pytest.MonkeyPatch) -> None:
     """The draft is drawn from the processed distribution; the rule is given softmax(logits)."""
-    draw = loop._Dice.draw
+    draw = loop.Dice.draw
 
-    def draw_and_tell_raw(self: loop._Dice, logits: Tensor, drafted: list[Tensor]) -> tuple[Tensor, Tensor]:
+    def draw_and_tell_raw(self: loop.Dice, logits: Tensor, drafted: list[Tensor]) -> tuple[Tensor, Tensor]:
         return draw(self, logits, drafted)[0], logits.softmax(-1)
 
-    monkeypatch.setattr(loop._Dice, "draw", draw_and_tell_raw)
+    monkeypatch.setattr(loop.Dice, "draw", draw_and_tell_raw)
 
 
 def one_side_unprocessed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -198,13 +198,13 @@ def one_side_unprocessed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def one_noise_for_every_round(monkeypatch: pytest.MonkeyPatch) -> None:
     """The counter of rounds stands still."""
-    start = loop._Dice.start
+    start = loop.Dice.start
 
-    def stand_still(self: loop._Dice, position: int) -> None:
+    def stand_still(self: loop.Dice, position: int) -> None:
         start(self, position)
         self._round = 1
 
-    monkeypatch.setattr(loop._Dice, "start", stand_still)
+    monkeypatch.setattr(loop.Dice, "start", stand_still)
 
 
 def off_by_one_row(monkeypatch: pytest.MonkeyPatch) -> None:
