@@ -54,4 +54,4 @@ def draw_one(sampler: Sampler, logits: Tensor, position: int) -> tuple[Tensor, T
     p = sampler.target(logits, drafted=logits.new_empty(0, dtype=torch.long))
     noise = sampler.noise(Stream.TARGET, [position], p) if sampler.params.temperature else 1
     ids = race_winner(p, noise)  # [1]
-    return ids, p[0, ids[0]].double(), (logits[0, ids[0]] - logits.logsumexp(-1)[0]).exp().double()
+    return ids, p[0, ids].double()[0], logits.softmax(-1)[0, ids].double()[0]

@@ -24,8 +24,10 @@ from transformers import (
 from transformers.utils import logging as transformers_logging
 
 from specdemo.models import embedded, hub
+from specdemo.models.allocator import keep_freed_memory
 from specdemo.models.cache_folder import origin_of
-from specdemo.models.errors import ModelUnavailable, first_line
+from specdemo.models.errors import MemoryShort, ModelUnavailable, first_line
+from specdemo.models.memory import collect, is_out_of_memory
 from specdemo.models.pair_options import EMBEDDED
 from specdemo.models.precision import Precision, loaded_precision, loading_arguments
 from specdemo.models.progress import Progress, silent
@@ -86,12 +88,15 @@ def load_model(
     progress: Progress = silent,
     double_quantisation: bool = False,
 ) -> LoadedModel:
-    """The weights, on the device, in the precision. Raises ModelUnavailable."""
+    """The weights, on the device, in the precision. Raises ModelUnavailable, MemoryShort."""
+    keep_freed_memory()
     if source.repository:
         hub.download(source.repository, WEIGHTS, progress, f"Downloading {source.title}")
     _require_weights(source)
+    model_class(source)
     arguments = loading_arguments(precision, device, source.config, double_quantisation)
     progress(None, f"Loading {source.title} in {precision}")
+    short = False
     try:
         with _no_progress_bar():
             model, found = AutoModelForCausalLM.from_pretrained(
@@ -103,8 +108,15 @@ def load_model(
                 local_files_only=True,
                 output_loading_info=True,
             )
-    except (OSError, ValueError, KeyError, RuntimeError, ImportError, SafetensorError) as error:
-        raise ModelUnavailable(_loading_sentence(source, device, error)) from error
+    except (OSError, ValueError, KeyError, RuntimeError, ImportError, MemoryError, SafetensorError) as error:
+        short = is_out_of_memory(error)
+        if not short:
+            raise ModelUnavailable(_loading_sentence(source, error)) from error
+    if short:  # said out here: inside, the error would keep what was loaded so far
+        collect()
+        raise MemoryShort(
+            f"{source.title} does not fit into the memory of {device}: choose a smaller model or int8, int4."
+        )
     _refuse_incomplete(source, model, found["missing_keys"], device)
     return LoadedModel(source, model.eval(), loaded_precision(model, precision), model.num_parameters())
 
@@ -120,7 +132,9 @@ def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
             return PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True)
         return AutoTokenizer.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
     except Exception as error:  # the Rust library raises bare Exceptions
-        raise ModelUnavailable(f"{folder} holds no tokenizer that can be read ({first_line(error)}).") from error
+        raise _own_code(folder.name, error) or ModelUnavailable(
+            f"{folder} holds no tokenizer that can be read ({first_line(error)})."
+        ) from error
 
 
 def resolve_device(name: str | None) -> torch.device:
@@ -145,17 +159,22 @@ def _describe(title: str, origin: str, folder: Path, repository: str | None = No
     try:
         config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
     except Exception as error:  # any value of any type may stand in a stranger's file
-        raise ModelUnavailable(f"{title} cannot be loaded: {first_line(error)}") from error
+        raise _own_code(title, error) or ModelUnavailable(
+            f"{title} cannot be loaded: {first_line(error)}"
+        ) from error
     return Source(title, origin, folder, config, load_tokenizer(folder), repository)
 
 
 def _require_weights(source: Source) -> None:
     if any(source.folder.glob("model*.safetensors")):
         return
-    pickled = " (it has pickled weights, which can run code when they are opened)"
-    has_pickle = source.repository or any(source.folder.glob("*.bin"))
+    pickled = ""
+    if source.repository:  # nothing else was fetched
+        pickled = " (pickled ones are never read, since they can run code when they are opened)"
+    elif any(source.folder.glob("*.bin")):
+        pickled = " (it has pickled weights, which can run code when they are opened)"
     raise ModelUnavailable(
-        f"{source.title} has no safetensors weights{pickled if has_pickle and not source.repository else ''}: "
+        f"{source.title} has no safetensors weights{pickled}: "
         "convert it with save_pretrained, or choose another model."
     )
 
@@ -169,11 +188,28 @@ def _refuse_incomplete(source: Source, model: PreTrainedModel, missing: set[str]
         raise ModelUnavailable(f"{source.title} does not fit on {device}: {strayed} was left elsewhere.")
 
 
-def _loading_sentence(source: Source, device: torch.device, error: Exception) -> str:
-    if isinstance(error, torch.OutOfMemoryError):
-        return f"{source.title} does not fit into the memory of {device}: choose a smaller model or int8, int4."
-    if "Unrecognized configuration class" in str(error):
-        return f"{source.title} is a {source.config.model_type} model, not a causal language model."
+def model_class(source: Source) -> type[PreTrainedModel]:
+    """What transformers would load it as. Raises ModelUnavailable where that is no causal language model."""
+    try:
+        kind = AutoModelForCausalLM._model_mapping[type(source.config)]
+    except KeyError:
+        raise ModelUnavailable(
+            f"{source.title} is a {source.config.model_type} model, not a causal language model."
+        ) from None
+    return kind[0] if isinstance(kind, tuple) else kind
+
+
+def _own_code(title: str, error: Exception) -> ModelUnavailable | None:
+    """The refusal of a repository that wants its own Python to be run."""
+    if "trust_remote_code" not in str(error):
+        return None
+    return ModelUnavailable(
+        f"{title} needs code of its own repository, which is never run here (trust_remote_code is off): "
+        "choose a model that transformers itself knows."
+    )
+
+
+def _loading_sentence(source: Source, error: Exception) -> str:
     if isinstance(error, SafetensorError):
         return f"The weights of {source.title} are damaged ({first_line(error)}): fetch them again."
     return f"{source.title} cannot be loaded: {first_line(error)}"
