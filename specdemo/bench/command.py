@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import tempfile
 from collections.abc import Collection, Mapping
@@ -17,9 +16,11 @@ from specdemo.bench.measure import THRESHOLD
 from specdemo.bench.page_client import PageFailed
 from specdemo.bench.rows import ROWS
 from specdemo.bench.steps import STEP_ROWS
-from specdemo.bench.tasks import SAMPLINGS, TASKS, TaskContest, TaskSettings
+from specdemo.bench.tasks import SAMPLINGS, TaskContest, TaskSettings
 from specdemo.decoding.steps import DraftLength
 from specdemo.environment import Watch, busy_processes, environment
+from specdemo.lab.experiment import LabRefused
+from specdemo.lab.prompts import TASKS, read_prompts
 from specdemo.models.errors import ModelUnavailable, PairRefused
 from specdemo.models.pair_options import COMBINED, EMBEDDED, MAX_GAMMA, NGRAM, usual_drafters
 from specdemo.option_names import dashed, named
@@ -61,7 +62,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=rows.draft_layers,
         help="the target's own, in row c's draft (%(default)s)",
     )
-    parser.add_argument("--prompts", type=Path, metavar="FILE", help="other prompts as JSON")
+    parser.add_argument(
+        "--prompts",
+        type=Path,
+        metavar="FILE",
+        help="other prompts as JSON; of tasks also as JSON lines (see docs/lab.md)",
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="keep the result, every repeat of it")
     parser.add_argument("--strict", action="store_true", help="refuse to start beside a busy process")
     parser.add_argument("--quick", action="store_true", help="a tiny budget: does it run, not how fast")
@@ -92,7 +98,7 @@ def main(args: argparse.Namespace) -> int:
     try:
         refuse_unwritable(args.json)
         shown, kept, sound = (_tasks if args.tasks else _rows)(args)
-    except (Refused, Unwritable, RequestRefused, ModelUnavailable, PairRefused, PageFailed) as error:
+    except (Refused, LabRefused, Unwritable, RequestRefused, ModelUnavailable, PairRefused, PageFailed) as error:
         print(error, file=sys.stderr)
         return REFUSED
     print(shown)
@@ -198,13 +204,7 @@ def _budget(args: argparse.Namespace, settings: AnySettings, quick: Mapping[str,
 
 def _kinds(prompts: Path) -> list[str]:
     """The kinds of prompts in a file."""
-    try:
-        entries = json.loads(prompts.read_text("utf-8"))
-        if all(entry["text"] for kind in entries.values() for entry in kind) and all(entries.values()):
-            return list(entries)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        pass
-    raise Refused(f'{prompts} holds no prompts. It should be JSON: {{"kind": [{{"text": "..."}}]}}.')
+    return list(dict.fromkeys(prompt.kind for prompt in read_prompts(prompts)))
 
 
 def _gammas(text: str) -> list[int]:

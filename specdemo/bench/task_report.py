@@ -8,18 +8,18 @@ from statistics import mean, median
 
 from specdemo.bench.report import FORMAT, VERSION
 from specdemo.bench.tasks import KINDS, Cell, Contestant, TaskSettings
+from specdemo.lab.pooled import COST, FIRST, LENGTH, SPEEDUP, VERIFICATION, E
 from specdemo.models.pair_options import split_drafter
 from specdemo.tables import markdown
 
 ENOUGH = 3  # repeats; a median of fewer is a look, not a measurement
-SPEEDUP, FIRST, LENGTH = "speedup", "first draft", "mean acceptance length"
 TITLES = {
     SPEEDUP: "Speedup over our own baseline (×)",
     FIRST: "First draft of a round accepted (%)",
     LENGTH: "Mean acceptance length",
-    "E": "E: tokens a pass of the target",
-    "c": "c: a drafted token, in plain steps",
-    "v": "v: a verification, in plain steps",
+    E: "E: tokens a pass of the target",
+    COST: "c: a drafted token, in plain steps",
+    VERIFICATION: "v: a verification, in plain steps",
 }
 MEAN, WORST = "mean", "worst"
 GOALS = {  # sampling -> measure -> at least so much over all kinds

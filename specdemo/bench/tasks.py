@@ -7,26 +7,24 @@ baseline serves them all, and drift meets it as it meets them.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from statistics import median
 
-from specdemo.bench.contest import PROMPTS
 from specdemo.bench.measure import Repeat, Watcher, interleave, warm_up
 from specdemo.bench.sides import Prompt, Side, run_lane
 from specdemo.decoding.params import SamplingParams
 from specdemo.decoding.parting import find_parting
 from specdemo.decoding.steps import DraftLength, Rule
-from specdemo.metrics import LaneMetrics, identity_promised
+from specdemo.lab.pooled import COST, FIRST, LENGTH, VERIFICATION, E, counts, pooled
+from specdemo.lab.prompts import TASKS, chosen, prompt_ids, read_prompts
+from specdemo.metrics import identity_promised
 from specdemo.models.pair import Pair, load_pair
 from specdemo.models.pair_options import AUTO, EMBEDDED, NGRAM, PairSpec
-from specdemo.models.text import encode_chat
 from specdemo.race import Lane, Request, check, lanes
 
-TASKS = PROMPTS.with_name("tasks.json")
 KINDS = ("chat", "code", "json/sql", "summarise", "maths", "story")
 SAMPLINGS = {
     "greedy": (0.0, Rule.SHARED_NOISE),
@@ -127,10 +125,9 @@ class TaskContest:
 
     def prompts(self, kind: str) -> list[Prompt]:
         """Of a kind; named by their number, from 1."""
-        entries = json.loads(self.settings.prompts.read_text("utf-8"))[kind][: self.settings.per_kind]
-        tokenizer = next(iter(self.pairs.values())).tokenizer
-        chats = [[{"role": "user", "content": entry["text"]}] for entry in entries]
-        return [Prompt(str(n), tuple(encode_chat(tokenizer, chat))) for n, chat in enumerate(chats, 1)]
+        found = chosen(read_prompts(self.settings.prompts), (kind,), self.settings.per_kind)
+        pair = next(iter(self.pairs.values()))
+        return [Prompt(str(n), prompt_ids(pair, prompt.text)) for n, prompt in enumerate(found, 1)]
 
     def request(self, prompt: Prompt, sampling: str, contestant: Contestant) -> Request:
         """What both lanes are asked."""
@@ -205,28 +202,11 @@ class TaskContest:
 
 
 def _figures(repeat: Repeat, name: str, padding: float) -> dict[str, float]:
-    """Over all prompts of a kind. first draft: of the rounds that drafted, the share whose first token was accepted.
+    """Over all prompts of a kind, beside both runs of the baseline (see lab.pooled.figures); nan where there is none.
 
-    mean acceptance length: 1 + accepted / rounds that drafted. E: tokens a pass. c and v: a drafted token and a
-    verification, in plain steps of the baseline beside it, unpadded (padding: what one costs over that). What never
-    happened has no figure: nan.
+    padding: what a plain step costs over the fastest one.
     """
-    lanes, plain = ([sample.metrics for sample in repeat.samples[which]] for which in (name, BASELINE))
-
-    def total(metrics: Sequence[LaneMetrics], figure: str) -> float:
-        return sum(getattr(one, figure) for one in metrics)
-
-    step = _over(total(plain, "decode_seconds"), total(plain, "target_passes") * padding)
-    rounds, passes = total(lanes, "steps_that_drafted"), total(lanes, "target_passes")
-    first = sum(one.acceptance_per_position[0] * one.steps_that_drafted for one in lanes if one.steps_that_drafted)
-    return {
-        "first draft": _over(first, rounds),
-        "mean acceptance length": 1 + _over(total(lanes, "accepted"), rounds),
-        "E": _over(total(lanes, "decoded"), passes),
-        "c": _over(total(lanes, "draft_seconds"), total(lanes, "drafted") * step),
-        "v": _over(total(lanes, "verify_seconds"), passes * step),
-    }
-
-
-def _over(a: float, b: float) -> float:
-    return a / b if b else float("nan")
+    plain = [sample.metrics for sample in repeat.samples[BASELINE]]
+    lanes = [sample.metrics for sample in repeat.samples[name]]
+    found = pooled([counts(lane, plain[2 * n : 2 * n + 2], padding) for n, lane in enumerate(lanes)])
+    return {key: float("nan") if found[key] is None else found[key] for key in (FIRST, LENGTH, E, COST, VERIFICATION)}

@@ -14,6 +14,7 @@ from specdemo.models.pair_options import MAX_GAMMA
 from specdemo.option_names import dashed, named
 
 Options = TypeVar("Options")
+SAME = "same"
 
 
 def option(default: Any, about: str, read: Callable[[str], Any] = str) -> Any:
@@ -56,6 +57,8 @@ def typed(value: object) -> str:
     """A value as it would be typed."""
     if isinstance(value, tuple):
         return ",".join(map(typed, value))
+    if value is None:
+        return SAME
     return dashed(value) if isinstance(value, StrEnum) else f"{value}"
 
 
@@ -87,6 +90,11 @@ TEMPERATURE = Number(float, 0, 5)
 TOKENS = Number(int, 2, 8192)
 COUNT = Number(int, 1, 10_000)
 SEED = Number(int, -(2**63), 2**63 - 1)
+
+
+def or_same(read: Callable[[str], Any]) -> Callable[[str], Any]:
+    """A value, or None for the word that takes what is set elsewhere."""
+    return lambda text: None if text == SAME else read(text)
 
 
 def several(read: Callable[[str], Any]) -> Callable[[str], tuple[Any, ...]]:

@@ -125,6 +125,16 @@ def prompt_of(row: Row) -> tuple[str, str]:
     return str(row["kind"]), str(row["prompt"])
 
 
+def settings_of(rows: Sequence[Row], names: Sequence[str]) -> list[tuple]:
+    """Every combination of the named settings that the rows have, in their order."""
+    return list(dict.fromkeys(tuple(row[name] for name in names) for row in rows))
+
+
+def having(rows: Sequence[Row], **settings: object) -> list[Row]:
+    """The rows with these settings."""
+    return [row for row in rows if all(row[name] == value for name, value in settings.items())]
+
+
 def shown(value: float | None, between: tuple[float, float] | None = None, decimals: int = 2) -> str:
     """A figure and its interval as a table has them."""
     if value is None:

@@ -8,13 +8,14 @@ A `.jsonl` file has a prompt a line: {"prompt": "...", "kind": "..."}, the kind 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from specdemo.lab.experiment import LabRefused
-from specdemo.lab.options import COUNT, SEED, TOKENS, option, several
+from specdemo.lab.options import COUNT, SEED, option, several
 
 if TYPE_CHECKING:
     from specdemo.models.pair import Pair
@@ -33,18 +34,32 @@ class TaskPrompt:
 
 
 @dataclass(frozen=True, slots=True)
+class Asked:
+    """A prompt as a pair has it, and the seed of its answer."""
+
+    ids: tuple[int, ...]
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
 class PromptOptions:
     """The options of experiments that run over prompts of several kinds."""
 
     prompts: str = option("", "a file of prompts, .json or .jsonl (this project's own)")
     kinds: tuple[str, ...] = option((), "a part of the kinds, as in chat,code (all)", several(str))
     per_kind: int | None = option(None, "prompts of each kind (all)", COUNT)
-    max_new_tokens: int = option(128, "tokens that each answer may have", TOKENS)
     seed: int = option(0, "of the first prompt's sampling; each next one has the next", SEED)
 
     def read(self) -> list[TaskPrompt]:
         """The prompts that are asked for; raises LabRefused."""
         return chosen(read_prompts(Path(self.prompts) if self.prompts else TASKS), self.kinds, self.per_kind)
+
+    def asked(self, pair: Pair) -> dict[tuple[str, str], Asked]:
+        """What the pair is asked, by kind and name; raises LabRefused."""
+        return {
+            (prompt.kind, prompt.name): Asked(prompt_ids(pair, prompt.text), self.seed + n)
+            for n, prompt in enumerate(self.read())
+        }
 
 
 def chosen(prompts: Sequence[TaskPrompt], kinds: Sequence[str] = (), per_kind: int | None = None) -> list[TaskPrompt]:
@@ -67,6 +82,9 @@ def read_prompts(path: Path) -> list[TaskPrompt]:
     prompts = _lines(path, text) if path.suffix == ".jsonl" else _kinds(path, text)
     if not prompts:
         raise LabRefused(f"{path} holds no prompts: it is empty.")
+    twice = [one for one, n in Counter((prompt.kind, prompt.name) for prompt in prompts).items() if n > 1]
+    if twice:
+        raise LabRefused(f"{path}: two prompts of the kind {twice[0][0]!r} are called {twice[0][1]!r}.")
     return prompts
 
 

@@ -6,15 +6,17 @@ during the others meets it alike.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
 
 from specdemo.decoding.steps import Step
 from specdemo.lab.experiment import Row
 from specdemo.lab.pooled import counts
-from specdemo.metrics import LaneMetrics, compare, identity_promised
-from specdemo.race import Lane, Request, lanes
+from specdemo.metrics import LaneMetrics, Sameness, compare, identity_promised
+from specdemo.race import Lane, Request, check, lanes
 
 if TYPE_CHECKING:
     from specdemo.models.pair import Pair
@@ -26,9 +28,10 @@ WARM_UP = 8  # tokens
 def followed(lane: Iterator[Step]) -> Generator[None, None, list[Step]]:
     """A lane's Steps, with a pause after each; closing the pause closes the lane."""
     steps = []
-    for step in lane:
-        steps.append(step)
-        yield
+    with closing(lane):
+        for step in lane:
+            steps.append(step)
+            yield
     return steps
 
 
@@ -52,6 +55,25 @@ def contest(contestants: Sequence[tuple[Pair, Request]]) -> Running:
     return rows
 
 
+def measured(
+    pair: Pair,
+    todo: Sequence[Row],
+    request: Callable[[Row], Request],
+    beside: Callable[[Row], Any],
+) -> Iterator[Row | None]:
+    """The rows of these cells, cell and counts together; cells for which `beside` is equal share their plain lanes."""
+    for cell in todo:
+        check(pair, request(cell))
+    for n, (_, group) in enumerate(groupby(todo, beside)):
+        cells = list(group)
+        contestants = [(pair, request(cell)) for cell in cells]
+        if n == 0:
+            yield from warm_up(contestants)
+        counted = yield from contest(contestants)
+        for cell, row in zip(cells, counted, strict=True):
+            yield cell | row
+
+
 def warm_up(contestants: Sequence[tuple[Pair, Request]]) -> Generator[None, None, None]:
     """A few tokens of every lane, uncounted: the first forwards of a process pay for much that later ones do not."""
     for pair, request in contestants:
@@ -70,3 +92,9 @@ def texts(pair: Pair, request: Request, baseline: LaneMetrics, speculative: Lane
         parting = find_parting(pair.target, request.prompt_ids, request.params, baseline.ids, speculative.ids)
         found = replace(found, parting=parting)
     return {"texts": found.sameness and found.sameness.value}
+
+
+def faults(rows: Sequence[Row]) -> list[str]:
+    """A finding for each row whose two texts should have been one."""
+    found = [row for row in rows if row["texts"] == Sameness.FAULT.value]
+    return [f"FAULT: {row['kind']}, prompt {row['prompt']}, γ {row['γ']}: the texts part too far." for row in found]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby, product
+from itertools import product
 from typing import TYPE_CHECKING
 
 from specdemo.decoding.params import SamplingParams
 from specdemo.decoding.steps import DraftLength, Rule
 from specdemo.lab.experiment import Experiment, Row, Told
-from specdemo.lab.options import COUNT, GAMMA, TEMPERATURE, one_of, option, several
+from specdemo.lab.options import COUNT, GAMMA, TEMPERATURE, TOKENS, one_of, option, several
 from specdemo.lab.pooled import (
     ACCEPTANCE,
     COST,
@@ -19,15 +19,16 @@ from specdemo.lab.pooled import (
     SPEEDUP,
     VERIFICATION,
     E,
+    having,
     interval_of,
     pooled,
     prompt_of,
+    settings_of,
     shown,
 )
-from specdemo.lab.prompts import PromptOptions, prompt_ids
-from specdemo.lab.runs import contest, warm_up
-from specdemo.metrics import Sameness
-from specdemo.race import Request, check
+from specdemo.lab.prompts import PromptOptions
+from specdemo.lab.runs import faults, measured
+from specdemo.race import Request
 
 if TYPE_CHECKING:
     from specdemo.models.pair import Pair
@@ -48,6 +49,7 @@ class TaskOptions(PromptOptions):
     )
     temperature: float = option(0.0, "0 is greedy", TEMPERATURE)
     rule: Rule = option(Rule.SHARED_NOISE, "how a draft is judged", one_of(Rule))
+    max_new_tokens: int = option(128, "tokens that each answer may have", TOKENS)
     repeats: int = option(1, "of every prompt, each with a seed of its own", COUNT)
 
 
@@ -62,14 +64,13 @@ def cells(options: TaskOptions) -> list[Row]:
 
 def run(pair: Pair, options: TaskOptions, todo: Sequence[Row]) -> Iterator[Row | None]:
     """All settings on a prompt beside one plain lane, then the next prompt."""
-    texts = {(prompt.kind, prompt.name): prompt.text for prompt in options.read()}
-    seeds = {name: options.seed + n for n, name in enumerate(texts)}
+    asked = options.asked(pair)
 
     def request(cell: Row) -> Request:
-        name = prompt_of(cell)
-        seed = seeds[name] + (cell["repeat"] - 1) * len(texts)
+        prompt = asked[prompt_of(cell)]
+        seed = prompt.seed + (cell["repeat"] - 1) * len(asked)
         return Request(
-            prompt_ids(pair, texts[name]),
+            prompt.ids,
             SamplingParams(options.temperature, seed=seed),
             options.rule,
             cell["γ"],
@@ -77,26 +78,7 @@ def run(pair: Pair, options: TaskOptions, todo: Sequence[Row]) -> Iterator[Row |
             draft_length=DraftLength(cell["policy"]),
         )
 
-    for cell in todo:
-        check(pair, request(cell))
-    for n, (_, group) in enumerate(groupby(todo, lambda cell: (prompt_of(cell), cell["repeat"]))):
-        group = list(group)
-        contestants = [(pair, request(cell)) for cell in group]
-        if n == 0:
-            yield from warm_up(contestants)
-        measured = yield from contest(contestants)
-        for cell, row in zip(group, measured, strict=True):
-            yield cell | row
-
-
-def settings_of(rows: Sequence[Row], names: Sequence[str]) -> list[tuple]:
-    """Every combination of the named settings that the rows have, in their order."""
-    return list(dict.fromkeys(tuple(row[name] for name in names) for row in rows))
-
-
-def having(rows: Sequence[Row], **settings: object) -> list[Row]:
-    """The rows with these settings."""
-    return [row for row in rows if all(row[name] == value for name, value in settings.items())]
+    yield from measured(pair, todo, request, beside=lambda cell: (prompt_of(cell), cell["repeat"]))
 
 
 def table(rows: Sequence[Row]) -> list[Told]:
@@ -136,9 +118,7 @@ def findings(rows: Sequence[Row]) -> list[str]:
         if speedup is not None:
             said.append(f"{kind}: {_setting(best)} does best, {speedup:.2f}×; {_verdict(between)}.")
     said += _best_of_all(rows, kinds)
-    faults = [row for row in rows if row["texts"] == Sameness.FAULT.value]
-    said += [f"FAULT: {row['kind']}, prompt {row['prompt']}, γ {row['γ']}: the texts part too far." for row in faults]
-    return said
+    return said + faults(rows)
 
 
 def _best_of_all(rows: Sequence[Row], kinds: Sequence[str]) -> list[str]:

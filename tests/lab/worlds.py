@@ -94,6 +94,9 @@ class Chosen:
         self.world = world
         self.last = self.at = 0
 
+    def twin(self) -> Chosen:
+        return Chosen(self.world)
+
     def begin(self, prompt_ids: Tensor, first: int, hidden: Tensor | None, capacity: int, keep: int = 0) -> None:
         self.last, self.at = first, 1
 

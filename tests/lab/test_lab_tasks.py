@@ -2,44 +2,22 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from specdemo.lab.experiment import Row, missing
-from specdemo.lab.pooled import counts, interval_of, pooled
+from specdemo.lab.experiment import Row
+from specdemo.lab.pooled import interval_of, pooled
 from specdemo.lab.tasks import TASKS, TaskOptions
-from specdemo.metrics import LaneMetrics
 from specdemo.race import RequestRefused
+from tests.lab.rows import made, rows_of
 from tests.lab.worlds import World, at_its_own_time, first
 from tests.threads import one_thread  # noqa: F401
 
 PASSES = 10
 
 
-def rows_of(world: World, options: TaskOptions) -> list[Row]:
-    cells = TASKS.cells(options)
-    rows = [row for row in TASKS.run(world, options, cells) if row is not None]
-    assert not missing(cells, rows) and len(rows) == len(cells)
-    return rows
-
-
-@pytest.fixture
-def prompts(tmp_path: Path) -> str:
-    """Two kinds."""
-    path = tmp_path / "prompts.jsonl"
-    lines = [
-        '{"kind": "chat", "prompt": "hello"}',
-        '{"kind": "chat", "prompt": "you"}',
-        '{"kind": "code", "prompt": "x"}',
-    ]
-    path.write_text("\n".join(lines), "utf-8")
-    return str(path)
-
-
 def test_every_figure_is_what_the_costs_and_hits_make_it(prompts: str, monkeypatch: pytest.MonkeyPatch) -> None:
     world = at_its_own_time(World(first(2), v=lambda k: 1 + 0.05 * k, c=0.1), monkeypatch)
-    rows = rows_of(world, TaskOptions(prompts=prompts, gammas=(4, 0), max_new_tokens=1 + 3 * PASSES))
+    rows = rows_of(TASKS, world, TaskOptions(prompts=prompts, gammas=(4, 0), max_new_tokens=1 + 3 * PASSES))
     found = pooled([row for row in rows if row["γ"] == 4 and row["kind"] == "chat"])
     # three tokens a pass; the last pass may draft two only, since three tokens are left
     seconds = (PASSES - 1) * (1 + 0.2 + 0.4) + (1 + 0.1 + 0.2)
@@ -58,7 +36,7 @@ def test_every_figure_is_what_the_costs_and_hits_make_it(prompts: str, monkeypat
 
 def test_a_padded_plain_step_is_taken_for_the_unpadded_one(prompts: str, monkeypatch: pytest.MonkeyPatch) -> None:
     world = at_its_own_time(World(first(4), c=0.0, padding=1.25), monkeypatch)
-    rows = rows_of(world, TaskOptions(prompts=prompts, gammas=(4,), max_new_tokens=51))
+    rows = rows_of(TASKS, world, TaskOptions(prompts=prompts, gammas=(4,), max_new_tokens=51))
     assert pooled(rows)["speedup"] == pytest.approx(5 / 1.25) and pooled(rows)["v"] == pytest.approx(1.25)
 
 
@@ -76,18 +54,16 @@ def test_it_stops_within_a_step_and_refuses_before_it_measures(prompts: str) -> 
     assert not narrow.steps
 
 
-def made(kind: str, prompt: str, gamma: int, tokens: int, passes: int, seconds: float) -> Row:
-    """A row whose plain lane wrote a token a second."""
-    known = counts(LaneMetrics(), []) | {"tokens": tokens, "passes": passes, "verify s": seconds, "draft s": 0.0}
-    known |= {"other s": 0.0, "prefill s": 1.0, "plain tokens": 100, "plain passes": 100, "plain s": 100.0}
-    cell = {"kind": kind, "prompt": prompt, "repeat": 1, "γ": gamma, "policy": "fixed"}
-    return cell | known | {"plain answers": 1, "texts": "identical"}
+def of(kind: str, n: int, gamma: int, tokens: int, passes: int, seconds: float) -> Row:
+    """A row beside a plain lane of a token a second."""
+    cell = {"kind": kind, "prompt": str(n), "repeat": 1, "γ": gamma, "policy": "fixed"}
+    return made(cell, tokens=tokens, passes=passes, verify_s=seconds)
 
 
 def test_an_interval_holds_what_prompts_differ_by_and_nothing_else() -> None:
-    alike = [made("chat", str(n), 4, 200, 100, 100.0) for n in range(6)]
+    alike = [of("chat", n, 4, 200, 100, 100.0) for n in range(6)]
     assert interval_of(alike, "speedup") == pytest.approx((2, 2))
-    mixed = alike[:3] + [made("chat", str(n), 4, 100, 100, 100.0) for n in range(3, 6)]
+    mixed = alike[:3] + [of("chat", n, 4, 100, 100, 100.0) for n in range(3, 6)]
     low, high = interval_of(mixed, "speedup")
     assert low < 1.2 and high > 1.8 and pooled(mixed)["speedup"] == pytest.approx(1.5)
     assert interval_of(alike[:1], "speedup") is None
@@ -96,9 +72,9 @@ def test_an_interval_holds_what_prompts_differ_by_and_nothing_else() -> None:
 
 
 def test_it_says_where_it_pays_and_where_that_cannot_be_told() -> None:
-    rows = [made("chat", str(n), 4, 200, 100, 100.0) for n in range(4)]
-    rows += [made("code", str(n), 4, 100, 100, 100.0 + 80 * (n - 1.5)) for n in range(4)]
-    rows += [made(kind, str(n), 6, 50, 100, 100.0) for kind in ("chat", "code") for n in range(4)]
+    rows = [of("chat", n, 4, 200, 100, 100.0) for n in range(4)]
+    rows += [of("code", n, 4, 100, 100, 100.0 + 80 * (n - 1.5)) for n in range(4)]
+    rows += [of(kind, n, 6, 50, 100, 100.0) for kind in ("chat", "code") for n in range(4)]
     said = TASKS.findings(rows)
     assert said[0].startswith("chat: γ 4 does best, 2.00×") and said[0].endswith("it pays.")
     assert said[1].startswith("code: γ 4 does best, 1.00×") and "cannot be told" in said[1]

@@ -1,0 +1,20 @@
+"""Prompts for worlds and tiny models."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture
+def prompts(tmp_path: Path) -> str:
+    """Two kinds."""
+    path = tmp_path / "prompts.jsonl"
+    lines = (
+        '{"kind": "chat", "prompt": "hello"}',
+        '{"kind": "chat", "prompt": "you"}',
+        '{"kind": "code", "prompt": "x"}',
+    )
+    path.write_text("\n".join(lines), "utf-8")
+    return str(path)
