@@ -56,17 +56,14 @@ def contest(contestants: Sequence[tuple[Pair, Request]]) -> Running:
 
 
 def measured(
-    pair: Pair,
-    todo: Sequence[Row],
-    request: Callable[[Row], Request],
-    beside: Callable[[Row], Any],
+    todo: Sequence[Row], contestant: Callable[[Row], tuple[Pair, Request]], beside: Callable[[Row], Any]
 ) -> Iterator[Row | None]:
     """The rows of these cells, cell and counts together; cells for which `beside` is equal share their plain lanes."""
     for cell in todo:
-        check(pair, request(cell))
+        check(*contestant(cell))
     for n, (_, group) in enumerate(groupby(todo, beside)):
         cells = list(group)
-        contestants = [(pair, request(cell)) for cell in cells]
+        contestants = [contestant(cell) for cell in cells]
         if n == 0:
             yield from warm_up(contestants)
         counted = yield from contest(contestants)

@@ -77,7 +77,7 @@ def run(pair: Pair, options: SweepOptions, todo: Sequence[Row]) -> Iterator[Row 
     """All that share the target's own sampling, on a prompt, beside one plain lane."""
     asked = options.asked(pair)
 
-    def request(cell: Row) -> Request:
+    def contestant(cell: Row) -> tuple[Pair, Request]:
         prompt = asked[prompt_of(cell)]
         params = SamplingParams(
             cell["temperature"],
@@ -85,9 +85,9 @@ def run(pair: Pair, options: SweepOptions, todo: Sequence[Row]) -> Iterator[Row 
             seed=prompt.seed,
             draft_temperature=cell["draft temperature"],
         )
-        return Request(prompt.ids, params, Rule(cell["rule"]), cell["γ"], options.max_new_tokens)
+        return pair, Request(prompt.ids, params, Rule(cell["rule"]), cell["γ"], options.max_new_tokens)
 
-    yield from measured(pair, todo, request, lambda cell: (prompt_of(cell), cell["temperature"], cell["top-p"]))
+    yield from measured(todo, contestant, lambda cell: (prompt_of(cell), cell["temperature"], cell["top-p"]))
 
 
 def table(rows: Sequence[Row]) -> list[Told]:

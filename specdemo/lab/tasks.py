@@ -66,10 +66,10 @@ def run(pair: Pair, options: TaskOptions, todo: Sequence[Row]) -> Iterator[Row |
     """All settings on a prompt beside one plain lane, then the next prompt."""
     asked = options.asked(pair)
 
-    def request(cell: Row) -> Request:
+    def contestant(cell: Row) -> tuple[Pair, Request]:
         prompt = asked[prompt_of(cell)]
         seed = prompt.seed + (cell["repeat"] - 1) * len(asked)
-        return Request(
+        return pair, Request(
             prompt.ids,
             SamplingParams(options.temperature, seed=seed),
             options.rule,
@@ -78,7 +78,7 @@ def run(pair: Pair, options: TaskOptions, todo: Sequence[Row]) -> Iterator[Row |
             draft_length=DraftLength(cell["policy"]),
         )
 
-    yield from measured(pair, todo, request, beside=lambda cell: (prompt_of(cell), cell["repeat"]))
+    yield from measured(todo, contestant, beside=lambda cell: (prompt_of(cell), cell["repeat"]))
 
 
 def table(rows: Sequence[Row]) -> list[Told]:

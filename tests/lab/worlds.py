@@ -6,6 +6,7 @@ Nothing is timed: the engine's clock reads the world's own time, which forwards 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -66,9 +67,13 @@ class World:
         self.drafter = Chosen(self)
 
     def switch_drafter(self, name: str, *_: Any) -> World:
-        return self.others[name]
+        """The same world with other hits."""
+        other = copy(self)
+        other.drafter = Chosen(self, self.drafters[name])
+        return other
 
-    others: dict[str, World] = field(default_factory=dict)
+    drafters: dict[str, Hits] = field(default_factory=dict)  # by name, for switch_drafter
+    prompt_length: int = 0  # of the prompt that is answered
 
 
 class Costly(ChainRunner):
@@ -90,15 +95,16 @@ class Chosen:
     aux_layers: tuple[int, ...] = ()
     max_length = 1 << 20
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, hits: Hits | None = None) -> None:
         self.world = world
+        self.hits = hits or world.hits
         self.last = self.at = 0
 
     def twin(self) -> Chosen:
-        return Chosen(self.world)
+        return Chosen(self.world, self.hits)
 
     def begin(self, prompt_ids: Tensor, first: int, hidden: Tensor | None, capacity: int, keep: int = 0) -> None:
-        self.last, self.at = first, 1
+        self.last, self.at, self.world.prompt_length = first, 1, len(prompt_ids)
 
     def held(self, ids: Tensor) -> int:
         return 0
@@ -111,7 +117,7 @@ class Chosen:
         ids, last = [], self.last
         for i in range(gamma):
             right = follows(last)
-            last = right if self.world.hits(i, self.at) else (right + 1) % VOCABULARY
+            last = right if self.hits(i, self.at) else (right + 1) % VOCABULARY
             ids.append(last)
         return Draft(torch.tensor(ids))
 

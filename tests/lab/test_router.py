@@ -1,0 +1,96 @@
+"""The router where the right route is known, and where there is none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from specdemo.lab.experiment import LabRefused, Row
+from specdemo.lab.router import ROUTER, Route, RouterOptions, features, learned
+from tests.lab.rows import made, rows_of
+from tests.lab.worlds import World, at_its_own_time
+from tests.threads import one_thread  # noqa: F401
+
+
+def test_the_features_of_a_prompt() -> None:
+    found = features("one two three\n```\none two three 12\n```")
+    assert found["code fences"] == 2 and found["words"] == 7
+    assert found["repeated runs"] == 2 / 5
+    assert 0.05 < found["digits"] < 0.06
+    assert features("") == {"code fences": 0, "digits": 0.0, "words": 0, "repeated runs": 0.0}
+
+
+def write(path: Path, *prompts: str) -> str:
+    path.write_text("\n".join(f'{{"prompt": "{text}"}}' for text in prompts), "utf-8")
+    return str(path)
+
+
+SHORT = ("one two", "a few words", "three more")
+LONG = ("a b c d e f g h i j k", "l m n o p q r s t u v w", "x y z a b c d e f g h")
+
+
+def test_it_learns_the_route_elsewhere_and_wins_where_each_drafter_has_its_own_prompts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = at_its_own_time(World(c=0.05), monkeypatch)
+    world.drafters = {
+        "brief": lambda i, at: world.prompt_length < 18,
+        "thorough": lambda i, at: world.prompt_length > 18,
+    }
+    options = RouterOptions(
+        prompts=write(tmp_path / "test.jsonl", *(f"{text} z" for text in SHORT + LONG)),
+        learn_from=write(tmp_path / "learn.jsonl", *SHORT, *LONG),
+        drafters=("brief", "thorough"),
+        max_new_tokens=41,
+    )
+    rows = rows_of(ROUTER, world, options)
+    learnt, won = ROUTER.findings(rows)
+    assert learnt == "Learned from 6 other prompts: thorough where words is over 7, else brief."
+    # five tokens a pass of 1.2 where it fits, one where it does not
+    assert won.startswith("The router wins: 4.17× against 1.40×") and "outcome would reach 4.17×" in won
+    lines = ROUTER.table(rows)
+    assert [line["drafter"] for line in lines] == ["brief", "thorough", "routed", "the best of each prompt"]
+    assert lines[2]["speedup, test prompts"].startswith("4.17")
+
+
+def rows(speeds: dict[str, tuple[float, ...]]) -> list[Row]:
+    """speeds: of each drafter, on prompts of one word, two, three ..., learned from and tested alike."""
+    return [
+        made(
+            {"part": part, "kind": "any", "prompt": str(n), "drafter": drafter, "γ": 4} | features("word " * (n + 1)),
+            tokens=100,
+            passes=50,
+            verify_s=100 / speed,
+        )
+        for part in ("learning", "test")
+        for drafter, each in speeds.items()
+        for n, speed in enumerate(each)
+    ]
+
+
+def test_where_one_drafter_is_best_everywhere_it_takes_that_and_does_not_win() -> None:
+    found = rows({"a": (1.5, 1.4, 1.6), "b": (1.1, 1.2, 1.1)})
+    assert learned(found) == Route("a")
+    learnt, said = ROUTER.findings(found)
+    assert learnt.endswith("a for every prompt.") and said.startswith("It takes a for all of the test prompts")
+    assert ROUTER.findings([]) == ROUTER.table([]) == []
+
+
+def test_a_route_that_was_luck_does_not_win() -> None:
+    found = rows({"a": (1.0, 1.0, 2.0, 2.0), "b": (1.5, 1.5, 1.0, 1.0)})
+    lucky = [row for row in found if row["part"] == "learning"]
+    turned = [row | {"words": 5 - row["words"]} for row in found if row["part"] == "test"]
+    learnt, said = ROUTER.findings(lucky + turned)
+    assert "a where words is over 2.5, else b" in learnt
+    assert said.startswith("The router does not win: 1.00× against ")
+
+
+def test_what_is_tested_on_is_not_learned_from(tmp_path: Path) -> None:
+    both = write(tmp_path / "both.jsonl", "hello")
+    with pytest.raises(LabRefused, match="both learned from and tested on: 'hello'"):
+        ROUTER.cells(RouterOptions(prompts=both, learn_from=both, drafters=("a", "b")))
+    with pytest.raises(LabRefused, match="at least two drafters"):
+        ROUTER.cells(RouterOptions(drafters=("a",)))
+    cells = ROUTER.cells(RouterOptions(drafters=("a", "b")))
+    assert {cell["part"] for cell in cells} == {"learning", "test"} and len(cells) > 60
