@@ -1,7 +1,8 @@
 """A lane's own clock: splits a step into draft, verify and other, and runs only inside the lane's steps.
 
-On a CPU it reads the monotonic clock. On CUDA the parts are device events and the whole is the host's time up to the
-round's one synchronisation, so that no part costs a synchronisation of its own.
+On a CPU it reads the monotonic clock. On CUDA the parts are device events and the whole is the host's time, so that no
+part costs a synchronisation of its own: the round's one read has waited for them. What a drafter still gives the device
+behind it is waited for at the end, so that no lane begins behind the other's work.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ class Clock:
 
     def times(self) -> dict[str, float]:
         """draft_seconds, verify_seconds, other_seconds of the step, adding up to the whole."""
+        if self._on_device:
+            self._laps[-1][1].synchronize()
         whole = perf_counter() - self._begun
         parts = {"draft": 0.0, "verify": 0.0}
         for (_, earlier), (part, later) in zip(self._laps, self._laps[1:], strict=False):
