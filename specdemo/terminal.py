@@ -222,8 +222,9 @@ def fallback(recording: Recording) -> list[str]:
 
 
 def promised(facts: dict[str, str]) -> list[str]:
-    """What was promised of the two texts and what that was measured on; what the precision and equal shapes cost."""
+    """What was promised of the texts, measured on what; what precision and equal shapes cost; whether graphs run."""
     named = {"promise": "Promised", "precision choice": "Precision", "equal shapes": "Equal shapes"}
+    named |= {"graphs": "CUDA graphs"}
     values = facts | {"precision choice": f"{facts.get('target precision')} {facts.get('precision choice')}"}
     return [f"{title}: {values[name]}." for name, title in named.items() if name in facts]
 

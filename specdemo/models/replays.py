@@ -41,7 +41,7 @@ def replayed(wanted: bool, lanes: Lanes, progress: Progress) -> tuple[Lanes, str
     if capture is None:
         return lanes, ""
     if not wanted:
-        return lanes, "off, as asked: every kernel is launched by itself"
+        return lanes, "off, as asked, every kernel is launched by itself"
     try:
         recorded = (
             _runner(target, drafter.aux_layers, capture, progress),
@@ -50,13 +50,13 @@ def replayed(wanted: bool, lanes: Lanes, progress: Progress) -> tuple[Lanes, str
         )
         _record(recorded)
     except RuntimeError as error:  # of the driver, of a library, of memory: the eager engine may still run
-        reason = f"off: recording failed ({first_line(error)}), so every kernel is launched by itself, which is slower"
+        reason = f"off, because recording failed ({first_line(error)}), so every kernel is launched by itself, which is slower"
         progress(None, f"CUDA graphs are {reason}.")
         return lanes, reason
     eager = [name for name, one in (("target's", recorded[0]), ("drafter's", recorded[2])) if not _is_recorded(one)]
     if eager:
         return recorded, f"the {' and the '.join(eager)} forward is not recorded: only the lean one is"
-    return recorded, "on: forwards and draws are recorded and replayed"
+    return recorded, "on, forwards and draws are recorded and replayed"
 
 
 def _runner(runner: Runner, aux_layers: tuple[int, ...], capture: Capture, progress: Progress) -> Runner:

@@ -65,7 +65,7 @@ def test_graphs_write_and_draft_what_the_eager_engine_does(
 ) -> None:
     eager = list(speculative(lean_runner(model), make(model), PROMPT, params, rule, GAMMA, ending()))
     (target, _, drafter), said = replayed(True, (lean_runner(model), lean_runner(model), make(model)), silent)
-    assert said.startswith("on:") and isinstance(target, CapturedRunner)
+    assert said.startswith("on,") and isinstance(target, CapturedRunner)
     assert told(list(speculative(target, drafter, PROMPT, params, rule, GAMMA, ending()))) == told(eager)
 
 
