@@ -50,7 +50,7 @@ def replayed(wanted: bool, lanes: Lanes, progress: Progress) -> tuple[Lanes, str
         )
         _record(recorded)
     except RuntimeError as error:  # of the driver, of a library, of memory: the eager engine may still run
-        reason = f"off, because recording failed ({first_line(error)}), so every kernel is launched by itself, which is slower"
+        reason = f"off, because recording failed ({first_line(error)}): every kernel is launched by itself, and slower"
         progress(None, f"CUDA graphs are {reason}.")
         return lanes, reason
     eager = [name for name, one in (("target's", recorded[0]), ("drafter's", recorded[2])) if not _is_recorded(one)]
