@@ -3,18 +3,64 @@
 from __future__ import annotations
 
 import argparse
+import hmac
+import logging
 import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
 
 from specdemo.models.pair_options import PairSpec, add_pair_options, pair_spec
+from specdemo.ui.visitors import Rules, add_rule_options, rules
+
+LEAVE_SECONDS = 2.0  # after SIGTERM, for what still runs; who sent it kills after some ten
+TERMINATED = 128 + signal.SIGTERM
 
 
-def _races(spec: PairSpec) -> tuple[object, ...]:
+def leave_on_sigterm() -> None:
+    """End within seconds, with what was logged and printed on its way, whatever runs: so a container is stopped."""
+
+    def at_once() -> None:
+        logging.shutdown()
+        sys.stdout.flush()
+        os._exit(TERMINATED)
+
+    def leave(number: int, frame: object) -> None:
+        timer = threading.Timer(LEAVE_SECONDS, at_once)
+        timer.daemon = True
+        timer.start()
+        sys.exit(TERMINATED)
+
+    signal.signal(signal.SIGTERM, leave)
+
+
+def doorkeeper(variable: str | None) -> Callable[[str, str], bool] | None:
+    """Who may come in: whoever knows the name and the password in this environment variable, written name:password.
+
+    The variable is taken out of the environment, which other processes inherit. Exits with a sentence where it is not
+    set so.
+    """
+    if variable is None:
+        return None
+    name, colon, password = os.environ.pop(variable, "").partition(":")
+    if not (name and colon and password):
+        sys.exit(f"The environment variable {variable} does not hold a name and a password, written name:password.")
+
+    def knows(who: str, what: str) -> bool:
+        both = [hmac.compare_digest(said.encode(), known.encode()) for said, known in ((who, name), (what, password))]
+        return all(both)
+
+    return knows
+
+
+def _races(spec: PairSpec, rules: Rules) -> tuple[object, ...]:
     """The desk that loads this pair, and what Settings begin with."""
     from specdemo.ui.desk import Desk
     from specdemo.ui.engine import AS_TARGET
     from specdemo.ui.own_engine import real_engine  # imports torch
 
-    desk = Desk(real_engine(), spec)
+    desk = Desk(real_engine(), spec, rules)
     desk.open()
     return desk, spec.drafter, spec.draft_precision or AS_TARGET, spec.target_precision, spec.target
 
@@ -30,17 +76,22 @@ def main() -> None:
     """Parse the options, begin to load the pair, and serve the page, which stands before the models are ready."""
     parser = argparse.ArgumentParser(description="Plain and speculative decoding, raced side by side.")
     add_pair_options(parser)
+    add_rule_options(parser.add_argument_group("visitors"))
     parser.add_argument("--host", help="address to listen on; 0.0.0.0 lets others in (127.0.0.1, on a Space 0.0.0.0)")
     parser.add_argument("--port", type=int, help="(the first free one from 7860)")
     parser.add_argument("--replay-only", action="store_true", help="no model: show the recorded runs of assets/runs")
+    parser.add_argument("--auth-env", metavar="VAR", help="ask visitors for the name:password in this variable")
     args = parser.parse_args()
+    leave_on_sigterm()
+    auth = doorkeeper(args.auth_env)
     print("Starting; the address of the page follows in some seconds.", flush=True)
 
     from specdemo.ui.page import build_page, launch_options  # gradio takes seconds: `--help` does not wait for it
 
     host = args.host or ("0.0.0.0" if os.environ.get("SPACE_ID") else "127.0.0.1")
-    page = build_page(*(_replays() if args.replay_only else _races(pair_spec(args))))
-    page.launch(server_name=host, server_port=args.port, **launch_options())
+    asked = rules(args)
+    page = build_page(*(_replays() if args.replay_only else _races(pair_spec(args), asked)))
+    page.launch(server_name=host, server_port=args.port, auth=auth, **launch_options(asked))
 
 
 if __name__ == "__main__":

@@ -10,8 +10,12 @@ from typing import Any
 
 from specdemo.models.progress import Progress
 from specdemo.ui.engine import Engine, Fact
+from specdemo.ui.line import Line, Place, Ticket
 from specdemo.ui.parts import encode
 from specdemo.ui.text.below import recognise
+from specdemo.ui.visitors import MINUTE, OWN, Pace, Rules
+
+LOOK_SECONDS = 0.2  # between two looks of a run that waits for the device
 
 
 class Loaded(StrEnum):
@@ -40,12 +44,14 @@ class Status:
 
 
 class Desk:
-    """Loads pairs and lends the device to one run at a time. `spec`: the pair to begin with."""
+    """Loads pairs and lends the device to one run at a time. `spec`: the pair to begin with. rules: for visitors."""
 
-    def __init__(self, engine: Engine, spec: Any) -> None:
+    def __init__(self, engine: Engine, spec: Any, rules: Rules = OWN) -> None:
         self.engine = engine
         self.spec = spec
-        self._device = threading.Lock()
+        self.rules = rules
+        self.pace = Pace(rules.runs_a_minute)
+        self.line = Line(rules.waiting, rules.waiting_each)
         self._changed = threading.Condition()
         self._status = Status()
         self._pair: tuple[Any, Any] | None = None  # spec, pair
@@ -74,17 +80,22 @@ class Desk:
             self._changed.wait_for(lambda: self._status.number != seen, seconds)
             return self._status
 
-    def take(self, stop: threading.Event, waiting: Callable[[], None]) -> bool:
-        """Wait for the device, calling `waiting` now and then; False when `stop` was set before it was free."""
-        while not stop.is_set():
-            if self._device.acquire(timeout=0.2):
-                return True
-            waiting()
-        return False
+    def take(self, stop: threading.Event, waiting: Callable[[Place], None], address: str = "") -> Ticket | None:
+        """Wait for the device, calling `waiting` now and then; None when `stop` was set before it was free.
 
-    def give_back(self) -> None:
+        What is returned is to be given back. Raises TurnedAway where too many wait. address: the visitor's.
+        """
+        ticket = self.line.enter(address)
+        while not stop.is_set():
+            if self.line.wait(ticket, LOOK_SECONDS):
+                return ticket
+            waiting(self.line.place(ticket))
+        self.line.leave(ticket)
+        return None
+
+    def give_back(self, ticket: Ticket) -> None:
         """The device is free again."""
-        self._device.release()
+        self.line.leave(ticket)
 
     def stayed(self, visitor: str) -> bool:
         """Whether the last run was this visitor's, too; the device must have been taken.
@@ -111,11 +122,15 @@ class Desk:
         def progress(fraction: float | None, message: str) -> None:
             self._tell(fraction=fraction, message=message)
 
-        with self._device:
-            try:
-                self.pair(self.spec, progress)
-            except Exception as error:  # whatever it is, a person must read it on the page
-                self._tell(state=Loaded.FAILED, fraction=None, message=sentence(error))
+        ticket = self.line.enter(counts=False)
+        try:
+            while not self.line.wait(ticket, MINUTE):
+                pass
+            self.pair(self.spec, progress)
+        except Exception as error:  # whatever it is, a person must read it on the page
+            self._tell(state=Loaded.FAILED, fraction=None, message=sentence(error))
+        finally:
+            self.line.leave(ticket)
 
     def _tell(self, **changes: Any) -> None:
         with self._changed:

@@ -5,6 +5,7 @@ One generator drives all outputs of a run. Page events are private and leave no 
 
 from __future__ import annotations
 
+import importlib.util
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -17,12 +18,14 @@ from specdemo.race import Lane, Request
 from specdemo.recording import RaceRecord
 from specdemo.trace_files import TraceFileRefused
 from specdemo.ui import conversation, glass, how, scoreboard
-from specdemo.ui.controls import MODEL, Controls, SettingRefused, request, summary
-from specdemo.ui.conversation import Conversation
+from specdemo.ui.api import Api
+from specdemo.ui.controls import Controls, summary
 from specdemo.ui.desk import Desk, Loaded
+from specdemo.ui.doors import Doors
 from specdemo.ui.engine import AS_TARGET
 from specdemo.ui.examples import chips
 from specdemo.ui.links import read_link, write_link
+from specdemo.ui.orders import order, readable
 from specdemo.ui.panes import pane
 from specdemo.ui.parts import Part, encode, head
 from specdemo.ui.replay import SPEEDS, ClosedDesk, Player, read, recorded_runs
@@ -32,20 +35,27 @@ from specdemo.ui.show import Show
 from specdemo.ui.text import DEFAULT, say
 from specdemo.ui.text.below import recognise
 from specdemo.ui.theme import theme
+from specdemo.ui.visitors import OWN, Rules
 from specdemo.ui.worker import Order, Refused, Worker
 
 DRAIN_SECONDS = 0.05
 HEARTBEAT_SECONDS = 0.25  # a closed tab is only noticed when something is yielded
+WAIT_SECONDS = 0.4  # the same two for a run that waits: a hundred of them may, and the one that runs needs the CPU
+WAIT_HEARTBEAT_SECONDS = 0.8
 STOP_SECONDS = 5.0  # how long Stop waits for the last step to reach the page
-RUNS_AT_ONCE = 4  # one has the device, the others wait in the page with a sentence
 REPLAYS_AT_ONCE = 8
-WAITING_AT_MOST = 16
+EVENTS_QUEUED = 64  # by Gradio, before they are looked at; the line in which runs wait is the desk's
+THREADS = 48  # beside one for each run that waits
 PRIVATE: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
 
 
-def launch_options() -> dict[str, Any]:
+def launch_options(rules: Rules = OWN) -> dict[str, Any]:
     """What `launch` needs beside an address: look, scripts, and nothing kept or shared."""
     return {
+        "max_threads": THREADS + rules.waiting,
+        "app_kwargs": {"middleware": [(Doors, (), {})]},
+        "enable_monitoring": False,
+        "mcp_server": importlib.util.find_spec("mcp") is not None,
         "theme": theme(),
         "head": head(),
         "footer_links": [],
@@ -91,7 +101,8 @@ class Page:
         with gr.Blocks(title=say(DEFAULT, "title"), fill_width=True, analytics_enabled=False) as self.blocks:
             self._lay_out(drafter, precision, target_precision, target)
             self._wire()
-        self.blocks.queue(max_size=WAITING_AT_MOST)
+            Api(desk, self.controls.choices, self.fresh).publish()
+        self.blocks.queue(max_size=EVENTS_QUEUED, api_open=False)
 
     def _lay_out(self, *begin_with: str) -> None:
         with gr.Sidebar(position="right", open=False, width=380, elem_id="sd-settings"):
@@ -139,8 +150,7 @@ class Page:
             self.race,
             inputs,
             [*outputs, self.chat],
-            concurrency_limit=RUNS_AT_ONCE,
-            concurrency_id="race",
+            concurrency_limit=None,
             trigger_mode="once",
             **PRIVATE,
         )
@@ -190,19 +200,21 @@ class Page:
     def _race(self, visitor: gr.Request, prompt: str, said: str, *values: Any) -> Iterator[tuple[Any, ...]]:
         before = conversation.read_line(said)
         if self.desk.engine is None:
-            for values in self._again(visitor, self._recorded(prompt or ""), SPEEDS[0], "refused.replay"):
+            for values in self._again(visitor, self._recorded(readable(prompt)), SPEEDS[0], "refused.replay"):
                 yield (*values, before.line())
             return
-        order = self._order(prompt or "", self.controls.read(values), before, visitor.session_hash)
-        asked = order.request if isinstance(order, Order) else Request(prompt_ids=())
+        read = self.controls.read(values)
+        prompt = readable(prompt)
+        ordered = order(self.desk, self.controls.choices, prompt, read, visitor, before)
+        asked = ordered.request if isinstance(ordered, Order) else Request(prompt_ids=())
         show = Show(Run(RaceRecord(prompt, asked)), drafters=self.controls.choices["drafter"])
-        if isinstance(order, Refused):
-            show.take([order])
+        if isinstance(ordered, Refused):
+            show.take([ordered])
             yield (*show.values, self.desk.status.line(), before.line())
             return
         # Before any work: a generator that never yielded cannot be closed.
         yield (*show.values, self.desk.status.line(), before.line())
-        for values in self._stream(visitor.session_hash, Worker(self.desk, order).start(), show):
+        for values in self._stream(visitor.session_hash, Worker(self.desk, ordered).start(), show):
             answered = show.over and not show.refused
             yield (*values, (before.with_turn(show.record) if answered else before).line())
 
@@ -283,33 +295,17 @@ class Page:
         sent: tuple[Any, ...] = ()
         at, kept = 0.0, False
         while not show.over:
-            show.take(worker.drain(DRAIN_SECONDS))
+            show.take(worker.drain(DRAIN_SECONDS if show.begun else WAIT_SECONDS))
             if show.begun and not kept:
                 self.runs.keep(visitor, show.run)
                 kept = True
             values = self._outputs(show)
             now = time.monotonic()
-            if values != sent or now - at >= HEARTBEAT_SECONDS:
+            if values != sent or now - at >= (HEARTBEAT_SECONDS if show.begun else WAIT_HEARTBEAT_SECONDS):
                 sent, at = values, now
                 yield values
         # Gradio closes a run by sending its last values in full: the panes' are long, and are on the page already.
         yield gr.skip(), gr.skip(), *sent[2:]
-
-    def _order(self, prompt: str, values: dict[str, Any], before: Conversation, visitor: str) -> Order | Refused:
-        if not prompt.strip():
-            return Refused("refused.empty")
-        try:
-            asked = request(values, self.controls.choices)
-        except SettingRefused as refused:
-            return Refused(refused.key, refused.params)
-        drafter = values["drafter"]
-        if drafter == MODEL:
-            drafter = (values["draft_model"] or "").strip()
-            if not drafter:
-                return Refused("refused.drafter")
-        precision = values["draft_precision"] if values["drafter"] == MODEL else AS_TARGET
-        spec = self.desk.engine.choose(self.desk.spec, drafter, precision, values["target_precision"])
-        return Order(prompt, spec, asked, before, visitor)
 
     def halt(self, visitor: gr.Request) -> None:
         """Stop this page's run and wait until its last figures are on the page."""

@@ -19,6 +19,8 @@ from specdemo.race import MAX_GAMMA, MAX_NEW_TOKENS, Lane, Mode, RequestRefused,
 from specdemo.recording import RaceRecord, Wrote
 from specdemo.trace_files import RaceFile, TraceFileRefused
 from specdemo.ui.desk import Loaded, Status
+from specdemo.ui.line import Line
+from specdemo.ui.visitors import OWN
 from specdemo.ui.worker import Began, Ended, Event, Paced
 
 log = logging.getLogger(__name__)
@@ -165,6 +167,8 @@ class ClosedDesk:
 
     status = Status(state=Loaded.READY, facts=(("replay.only", {}),))
     engine = None
+    rules = OWN
+    line = Line(0)
 
     def open(self) -> None:
         """There is nothing to load."""

@@ -46,6 +46,7 @@ class Show:
         self._state = "starting"
         self._message = scoreboard.message("starting")
         self._stopped = False
+        self._why: Sentence | None = None
         self._panes = {lane: PaneStream(lane, run.number) for lane in Lane}
         self._board = self._encoded()
         self._drawn = 0.0
@@ -78,8 +79,10 @@ class Show:
         match event:
             case Wrote():
                 self._wrote(event)
-            case Waiting():
-                self._say("waiting", "waiting")
+            case Waiting(before, seconds) if seconds is None:
+                self._say("waiting", "waiting" if before == 1 else "waiting.place", n=str(before))
+            case Waiting(before, seconds):
+                self._say("waiting", "waiting.seconds", n=str(before), seconds=str(seconds))
             case Loading(message):
                 self._say("loading", "loading.run", message=message)
             case Began(request, known):
@@ -90,9 +93,9 @@ class Show:
             case Refused(key, params):
                 self._say("refused", key, **params)
                 self.over = True
-            case Ended(stopped, parting):
+            case Ended(stopped, parting, why):
                 self._state, self._stopped, self.record.parting = "stopped" if stopped else "done", stopped, parting
-                self.over = True
+                self._why, self.over = why, True
                 if stopped:
                     for lane in self.record.lanes.values():
                         lane.stop()
@@ -119,6 +122,8 @@ class Show:
     def _account(self) -> dict[str, Any]:
         comparison = self.record.comparison
         board = scoreboard.account(self.record, comparison, over=self.over, stopped=self._stopped)
+        if self._why is not None:
+            board["more"].append(self._why)
         board["lanes"] = {lane: self._head(lane) for lane in Lane}
         board["chart"] = chart_figures(self.record, comparison)
         board["parting"] = self._continuations(comparison)

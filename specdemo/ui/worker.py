@@ -19,24 +19,35 @@ from specdemo.race import Lane, Request, RequestRefused
 from specdemo.recording import Known, Scribe, Wrote
 from specdemo.ui.conversation import Conversation
 from specdemo.ui.desk import Desk, Loaded, sentence
+from specdemo.ui.line import Place, TurnedAway
+from specdemo.ui.text import Sentence
 
 log = logging.getLogger(__name__)
+
+DIED = "The thread of this run died. Run it again."
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What a visitor asked for: a prompt, a pair, the request that awaits the prompt's ids. before: what was said."""
+    """What a visitor asked for: a prompt, a pair, the request that awaits the prompt's ids. before: what was said.
+
+    visitor: Gradio's session. address: where it comes from.
+    """
 
     prompt: str
     spec: Any
     request: Request
     before: Conversation = Conversation()
     visitor: str = ""
+    address: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Another run has the device."""
+    """Another run has the device. seconds: until this one begins, to five; None where nobody can say."""
+
+    before: int = 1
+    seconds: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +67,11 @@ class Began:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """Both lanes are through, or the run was stopped."""
+    """Both lanes are through, or the run was stopped. why: a sentence on what stopped it, if no visitor did."""
 
     stopped: bool
     parting: Parting | None = None
+    why: Sentence | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +95,8 @@ Event = Waiting | Loading | Began | Wrote | Paced | Ended | Refused
 class Worker:
     """One run. `drain` gives what happened since; the last event is Ended or Refused.
 
-    stop: set it to end the run. shown: set by whoever drains, once the last event is on the page.
+    running: the race has begun. stop: set it to end the run. shown: set by whoever drains, once the last event is on
+    the page.
     """
 
     def __init__(self, desk: Desk, order: Order) -> None:
@@ -91,7 +104,9 @@ class Worker:
         self.order = order
         self.stop = threading.Event()
         self.shown = threading.Event()
+        self.running = False
         self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
+        self._told: Event | None = None  # last of what is awaited
         self.thread = threading.Thread(target=self._work, name="run", daemon=True)
 
     def start(self) -> Worker:
@@ -100,10 +115,10 @@ class Worker:
         return self
 
     def drain(self, seconds: float) -> list[Event]:
-        """Everything that happens within so many seconds; sooner only when the last event has come."""
+        """Everything that happens within so many seconds; sooner only when the race begins or the last event comes."""
         events: list[Event] = []
         until = time.monotonic() + seconds
-        while not (events and isinstance(events[-1], Ended | Refused)):
+        while not (events and isinstance(events[-1], Began | Ended | Refused)):
             try:
                 events.append(self._events.get(timeout=max(0.0, until - time.monotonic())))
             except queue.Empty:
@@ -111,9 +126,15 @@ class Worker:
         return events
 
     def _work(self) -> None:
-        if not self.desk.take(self.stop, self._wait):
+        try:
+            ticket = self.desk.take(self.stop, self._wait, self.order.address)
+        except TurnedAway as turned:
+            self._events.put(Refused(*turned.reason))
+            return
+        if ticket is None:
             self._events.put(Ended(stopped=True))
             return
+        last: Event = Refused("failed", {"message": DIED})
         try:
             last = self._run()
         except RequestRefused as error:
@@ -121,13 +142,17 @@ class Worker:
         except Exception as error:  # the page must say it and the next run must work, whatever it is
             log.exception("A run failed.")
             last = Refused("failed", {"message": sentence(error)})
-        finally:
-            self.desk.give_back()
-        self._events.put(last)
+        finally:  # even where the thread dies of what is no Exception
+            self.desk.give_back(ticket)
+            self._events.put(last)
 
-    def _wait(self) -> None:
+    def _wait(self, place: Place) -> None:
         status = self.desk.status
-        self._events.put(Loading(status.message) if status.state is Loaded.LOADING else Waiting())
+        seconds = None if place.seconds is None else 5 * max(1, round(place.seconds / 5))
+        event = Loading(status.message) if status.state is Loaded.LOADING else Waiting(place.before, seconds)
+        if event != self._told:
+            self._told = event
+            self._events.put(event)
 
     def _run(self) -> Event:
         engine = self.desk.engine
@@ -142,20 +167,27 @@ class Worker:
         if len(ids) >= room:
             key = "refused.chat" if self.order.before.turns else "refused.long"
             return Refused(key, {"n": f"{len(ids):,}", "context": f"{room:,}"})
+        turned = self.desk.rules.refuse_prompt(len(ids))
+        if turned is not None:
+            return Refused(*turned)
         request = replace(self.order.request, prompt_ids=ids)
         engine.check(pair, request)  # before the desk takes the caches for this visitor's: they are emptied by a race
         stayed = self.desk.stayed(self.order.visitor)
         request = replace(request, reuse=self.order.before.on and stayed)
+        self.running = True
         self._events.put(Began(request, engine.known(pair)))
         emitted, stopped = self._race(pair, request)
+        if stopped and not self.stop.is_set():
+            return Ended(stopped, why=("budget.seconds", {"seconds": f"{self.desk.rules.seconds:g}"}))
         parting = None
         if not stopped and identity_promised(request.rule, request.params.temperature):
             parting = engine.part(pair, request, emitted[Lane.BASELINE], emitted[Lane.SPECULATIVE])
         return Ended(stopped, parting)
 
     def _race(self, pair: Any, request: Request) -> tuple[dict[Lane, list[int]], bool]:
-        """Run both lanes to their ends or to `stop`; the emitted ids and whether it was stopped."""
-        engine = self.desk.engine
+        """Run both lanes to their ends, to `stop` or as long as a run may; the ids and whether it was stopped."""
+        engine, seconds = self.desk.engine, self.desk.rules.seconds
+        until = None if seconds is None else time.monotonic() + seconds
         scribes = {lane: Scribe(lane, engine.speller(pair), lambda one: engine.spelling(pair, one)) for lane in Lane}
         emitted: dict[Lane, list[int]] = {lane: [] for lane in Lane}
         steps = engine.race(pair, request)
@@ -163,7 +195,7 @@ class Worker:
             for one in steps:
                 emitted[one.lane].extend(token.id for token in one.step.tokens)
                 self._events.put(scribes[one.lane].spell(one.step))
-                if self.stop.is_set():
+                if self.stop.is_set() or (until is not None and time.monotonic() >= until):
                     return emitted, True
         finally:
             steps.close()

@@ -34,11 +34,6 @@ def values(page: Page, **changed: object) -> list[object]:
     return list((read | changed).values())
 
 
-def test_no_page_event_is_a_public_endpoint(page: Page) -> None:
-    assert page.blocks.get_api_info()["named_endpoints"] == {}
-    assert {fn.api_visibility for fn in page.blocks.fns.values()} == {"private"}
-
-
 def test_nothing_is_shared_kept_or_reported(page: Page) -> None:
     options = launch_options()
     assert options["share"] is False and options["run_history"] is False

@@ -23,6 +23,10 @@ STRINGS = {
     "loading.first": "Models load while you read; a run asked for now starts when they are ready.",
     "loading.run": "**Loading:** {message} The run starts by itself when the models are ready.",
     "waiting": "**Waiting:** another run is using the device. This one starts by itself when it is done.",
+    "waiting.place": "**Waiting:** another run is using the device; this one is number {n} in line and starts by "
+    "itself.",
+    "waiting.seconds": "**Waiting:** another run is using the device; this one is number {n} in line and starts by "
+    "itself, in about {seconds} s.",
     "starting": "**Reading the prompt:** both lanes work through it before the first token.",
     "busy": "A run is going. Press Stop first, or wait for it to end.",
     # scoreboard
@@ -125,6 +129,15 @@ STRINGS = {
     "refused.notnumber": "{name} is not a number. Set it between {low} and {high} in Settings.",
     "refused.choice": "{name} is none of the choices that Settings offers. Choose one there.",
     "refused.drafter": "No draft model is named. Give a folder or a hub id in Settings, or choose n-gram lookup.",
+    "refused.model": "This page is open to everybody and runs only the draft models that Settings offers. Beside them "
+    "it allows: {models}. Choose one of these, or run the program on a machine of your own.",
+    "refused.tokens": "{n} new tokens are asked for; on this page a run writes at most {most}. Ask for fewer in "
+    "Settings.",
+    "refused.prompt": "The prompt takes {n} tokens; this page reads at most {most}. Shorten it.",
+    "refused.often": "At most {most} runs a minute are possible from one place. Try again in {seconds} s.",
+    "refused.full": "The line is full: {n} runs wait for the device. Try again in a minute.",
+    "refused.each": "You have {n} runs waiting or under way already. Wait for one of them, or stop it.",
+    "budget.seconds": "It was ended here: on this page a run has {seconds} s on the device.",
     # panes
     "pane.rate": "tok/s",
     "pane.first": "first token",

@@ -1,0 +1,318 @@
+"""What can a program ask this page for? `compare`, `stream`, `pairs` and `health`, typed, with versioned answers.
+
+Gradio offers them through its client, as plain HTTP and, where the `mcp` package is installed, as MCP tools
+(docs/api.md has an example of each). A call stands in the same line as the page's visitors, under the same rules.
+What cannot be had is an error whose message is a sentence.
+"""
+
+import json
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, Literal
+
+import gradio as gr
+from pydantic import BaseModel, ConfigDict
+
+from specdemo.decoding.steps import DraftLength, Rule, Step
+from specdemo.metrics import LaneMetrics
+from specdemo.race import Lane, Mode, Request
+from specdemo.recording import RaceRecord, Wrote
+from specdemo.ui import scoreboard
+from specdemo.ui.controls import MODEL
+from specdemo.ui.desk import Desk
+from specdemo.ui.engine import AS_TARGET
+from specdemo.ui.orders import order, readable
+from specdemo.ui.replay import ClosedDesk
+from specdemo.ui.report import as_json
+from specdemo.ui.text import DEFAULT, tell
+from specdemo.ui.worker import Began, Ended, Event, Loading, Order, Refused, Waiting, Worker
+
+VERSION = 1  # of every answer; it grows when a key goes or changes its meaning, not when one is added
+STREAM_SECONDS = 0.05  # steps that come within so long are one message
+WAIT_SECONDS = 0.8  # between two messages of a call that only waits: without one, a client that left is not noticed
+
+
+class LaneAnswer(BaseModel):
+    """A lane's text and figures, named as specdemo.metrics defines them; None where one is not defined."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    text: str
+    tokens: int
+    stop: str | None
+    seconds: float | None
+    prefill_seconds: float | None
+    time_to_first_token: float | None
+    tokens_per_second: float | None
+    end_to_end_tokens_per_second: float | None
+    target_passes: int
+    tokens_per_target_pass: float | None
+    drafted: int
+    accepted: int
+    draft_acceptance_rate: float | None
+    mean_acceptance_length: float | None
+
+
+class StepAnswer(BaseModel):
+    """A lane's step, what each of its tokens adds to the text, and what it drafted, each token by itself."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    lane: Lane
+    texts: tuple[str, ...]
+    drafts: tuple[str, ...]
+    step: Step
+
+
+class Answer(BaseModel):
+    """What `compare` comes to. race: the file that the page and `specdemo.trace_files` read, where it was asked for."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    version: Literal[1] = VERSION
+    state: Literal["done", "stopped"]
+    prompt: str
+    baseline: LaneAnswer
+    speculative: LaneAnswer
+    speedup: float | None
+    end_to_end_speedup: float | None
+    speed: str | None
+    sameness: str | None
+    verdict: str
+    pair: dict[str, str]
+    environment: dict[str, str]
+    race: dict[str, Any] | None
+
+
+class Api:
+    """The functions over a desk. choices, fresh: of the page's settings, and what they begin with."""
+
+    def __init__(self, desk: Desk | ClosedDesk, choices: Mapping[str, Collection[str]], fresh: dict[str, Any]) -> None:
+        self._desk = desk
+        self._choices = choices
+        self._fresh = fresh
+
+    def publish(self) -> None:
+        """Offer them, inside the open gr.Blocks."""
+        gr.api(self.compare, api_name="compare", concurrency_limit=None)
+        gr.api(self.stream, api_name="stream", concurrency_limit=None)
+        gr.api(self.pairs, api_name="pairs", queue=False)
+        gr.api(self.health, api_name="health", queue=False)
+
+    def compare(
+        self,
+        visitor: gr.Request,
+        prompt: str,
+        max_new_tokens: int = 128,
+        gamma: int = 5,
+        temperature: float = 0.0,
+        top_p: float = 1.0,
+        top_k: int = 0,
+        min_p: float = 0.0,
+        repetition_penalty: float = 1.0,
+        seed: int = 0,
+        rule: str = "shared noise",
+        mode: str = "raced",
+        draft_length: str = "fixed",
+        drafter: str = "",
+        stop_strings: str = "",
+        race: bool = False,
+    ) -> Iterator[dict]:
+        """Race plain against speculative decoding on one prompt, and give both texts and the metrics.
+
+        While the call waits or runs, it gives {"version", "state"}; the last value is the answer.
+
+        Parameters:
+            prompt: what to ask the model
+            max_new_tokens: where an answer ends at the latest
+            gamma: draft length, 0 to 16; 0 is plain decoding
+            temperature: 0 is greedy
+            top_p: 1 is off
+            top_k: 0 is off
+            min_p: 0 is off
+            repetition_penalty: 1 is off
+            seed: of the draws, where temperature is not 0
+            rule: how a draft is judged: "shared noise", "rejection" or "block"
+            mode: "raced" or "one after another"
+            draft_length: how long each draft is; see pairs
+            drafter: who drafts; see pairs. Empty: what this program was started with
+            stop_strings: an answer ends at one of these, one a line
+            race: also give every step of both lanes, as a file that replays
+        """
+        typed = {name: value for name, value in locals().items() if name in self._fresh}
+        record, state = RaceRecord(readable(prompt), Request(prompt_ids=())), "waiting"
+        for events in self._run(visitor, prompt, typed, WAIT_SECONDS):
+            for event in events:
+                state = _fold(record, event) or state
+            if state not in ("done", "stopped"):
+                yield {"version": VERSION, "state": state}
+        yield _answer(record, state, race=race is True)
+
+    def stream(
+        self,
+        visitor: gr.Request,
+        prompt: str,
+        max_new_tokens: int = 128,
+        gamma: int = 5,
+        temperature: float = 0.0,
+        top_p: float = 1.0,
+        top_k: int = 0,
+        min_p: float = 0.0,
+        repetition_penalty: float = 1.0,
+        seed: int = 0,
+        rule: str = "shared noise",
+        mode: str = "raced",
+        draft_length: str = "fixed",
+        drafter: str = "",
+        stop_strings: str = "",
+    ) -> Iterator[dict]:
+        """Race plain against speculative decoding on one prompt, and give the Steps of both lanes as they come.
+
+        Each value is {"version", "state", "steps"}: the steps since the last value, which may be none. The last value
+        has the state "done" or "stopped". A step is {"lane", "texts", "drafts", "step"}.
+
+        Parameters:
+            prompt: what to ask the model
+            max_new_tokens: where an answer ends at the latest
+            gamma: draft length, 0 to 16; 0 is plain decoding
+            temperature: 0 is greedy
+            top_p: 1 is off
+            top_k: 0 is off
+            min_p: 0 is off
+            repetition_penalty: 1 is off
+            seed: of the draws, where temperature is not 0
+            rule: how a draft is judged: "shared noise", "rejection" or "block"
+            mode: "raced" or "one after another"
+            draft_length: how long each draft is; see pairs
+            drafter: who drafts; see pairs. Empty: what this program was started with
+            stop_strings: an answer ends at one of these, one a line
+        """
+        typed = {name: value for name, value in locals().items() if name in self._fresh}
+        record, state = RaceRecord(readable(prompt), Request(prompt_ids=())), "waiting"
+        for events in self._run(visitor, prompt, typed, STREAM_SECONDS):
+            for event in events:
+                state = _fold(record, event) or state
+            steps = [_step(event) for event in events if isinstance(event, Wrote)]
+            yield {"version": VERSION, "state": state, "steps": steps}
+
+    def pairs(self) -> dict:
+        """What can be raced here: the pair that is loaded, the drafters, the choices of every setting, the bounds."""
+        rules = self._desk.rules
+        drafters = [name for name in self._choices["drafter"] if name != MODEL]
+        return {
+            "version": VERSION,
+            "loaded": [_told(fact) for fact in self._desk.status.facts],
+            "drafters": [*drafters, *(name for name in rules.models if name not in drafters)],
+            "any_model": not rules.public,
+            "rules": list(Rule),
+            "modes": list(Mode),
+            "draft_lengths": list(DraftLength),
+            "bounds": {
+                "new_tokens": rules.new_tokens,
+                "prompt_tokens": rules.prompt_tokens,
+                "seconds": rules.seconds,
+                "runs_a_minute": rules.runs_a_minute,
+                "waiting": rules.waiting,
+            },
+        }
+
+    def health(self) -> dict:
+        """Whether the pair is loaded ("loading", "ready", "failed"), and how many runs have the device or wait."""
+        status = self._desk.status
+        return {
+            "version": VERSION,
+            "state": str(status.state),
+            "message": status.message,
+            "runs": len(self._desk.line),
+            "races": self._desk.engine is not None,
+        }
+
+    def _run(self, visitor: gr.Request, prompt: Any, typed: dict[str, Any], pause: float) -> Iterator[list[Event]]:
+        """What happens in this run, now and then; closing the generator stops it. Raises gr.Error with a sentence."""
+        if self._desk.engine is None:
+            raise _error(Refused("refused.replay"))
+        ordered = order(self._desk, self._choices, prompt, self._values(typed), visitor)
+        if not isinstance(ordered, Order):
+            raise _error(ordered)
+        worker = Worker(self._desk, ordered)
+        yield []  # before any work: a generator that never yielded cannot be closed
+        worker.start()
+        try:
+            events: list[Event] = []
+            while not (events and isinstance(events[-1], Ended)):
+                events = worker.drain(pause if worker.running else WAIT_SECONDS)
+                if events and isinstance(events[-1], Refused):
+                    raise _error(events[-1])
+                yield events
+        finally:
+            worker.stop.set()
+
+    def _values(self, typed: dict[str, Any]) -> dict[str, Any]:
+        """Settings by name: the page's own, and what was given; a drafter that Settings do not offer is typed there."""
+        values = self._fresh | typed
+        if not typed["drafter"]:
+            return values | {name: self._fresh[name] for name in ("drafter", "draft_model")}
+        if typed["drafter"] in self._choices["drafter"] and typed["drafter"] != MODEL:
+            return values
+        return values | {"drafter": MODEL, "draft_model": typed["drafter"], "draft_precision": AS_TARGET}
+
+
+def _fold(record: RaceRecord, event: Event) -> str | None:
+    """Take what happened into the record; the state that it brings about, if any."""
+    match event:
+        case Waiting():
+            return "waiting"
+        case Loading():
+            return "loading"
+        case Began(request, known):
+            record.request, record.known = request, known
+            return "running"
+        case Wrote():
+            record.add(event)
+        case Ended(stopped, parting):
+            record.parting = parting
+            if stopped:
+                for lane in record.lanes.values():
+                    lane.stop()
+            return "stopped" if stopped else "done"
+    return None
+
+
+def _answer(record: RaceRecord, state: str, *, race: bool) -> dict[str, Any]:
+    comparison = record.comparison
+    done = state == "done"
+    return Answer(
+        state=state,
+        prompt=record.prompt,
+        **{lane: _lane(record.metrics(lane), "".join(record.lanes[lane].texts)) for lane in Lane},
+        speedup=comparison.speedup if done else None,
+        end_to_end_speedup=comparison.end_to_end_speedup if done else None,
+        speed=comparison.speed if done else None,
+        sameness=comparison.sameness,
+        verdict=_plain(scoreboard.verdict(record, comparison, over=done)),
+        pair=record.known.pair,
+        environment=record.known.environment,
+        race=json.loads(as_json(record)) if race else None,
+    ).model_dump(mode="json")
+
+
+def _lane(metrics: LaneMetrics, text: str) -> LaneAnswer:
+    names = set(LaneAnswer.model_fields) - {"text"}
+    return LaneAnswer(text=text, **{name: getattr(metrics, name) for name in names})
+
+
+def _step(wrote: Wrote) -> dict[str, Any]:
+    answer = StepAnswer(lane=wrote.lane, texts=wrote.texts, drafts=wrote.drafts, step=wrote.step)
+    return answer.model_dump(mode="json")
+
+
+def _error(refused: Refused) -> gr.Error:
+    return gr.Error(_plain(scoreboard.message(refused.key, **refused.params)["verdict"]), print_exception=False)
+
+
+def _told(fact: Any) -> str:
+    return fact if isinstance(fact, str) else _plain(fact)
+
+
+def _plain(sentence: Any) -> str:
+    """A sentence in English, without what sets words in bold."""
+    return tell(DEFAULT, sentence).replace("**", "")

@@ -1,0 +1,145 @@
+"""What does the server let in, and what does it send along? Requests that Gradio would stumble over get a sentence.
+
+Every response carries headers that keep a browser from doing more with the page than showing it. No file is ever
+taken: the page has nothing to upload.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+from gradio.utils import get_function_params
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+
+API = "/gradio_api/"
+LARGEST = 32 * 1024 * 1024  # bytes of a request: the largest file that the page replays, escaped, is half of it
+POSTED = {"run", "call", "queue", "cancel", "reset", "mcp"}  # what may be posted below API
+CLOSED = ("vibe", "dev/", "profiling", "run-history", "proxy=", "stream/")  # what is never asked for by this page
+
+FRAMED_BY = "'self' https://huggingface.co" if os.environ.get("SPACE_ID") else "'self'"
+HEADERS = {
+    # Gradio's own page has scripts in its markup and makes functions of templates.
+    "content-security-policy": "default-src 'self' 'unsafe-inline' 'unsafe-eval' data: blob:; object-src 'none'; "
+    f"base-uri 'self'; form-action 'self'; frame-ancestors {FRAMED_BY}",
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "same-origin",
+    "permissions-policy": "camera=(), microphone=(), geolocation=(), payment=(), usb=()",
+}
+
+
+class Doors:
+    """ASGI middleware around Gradio's app."""
+
+    def __init__(self, app: Callable[..., Awaitable[None]]) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        """Answer, or let pass with the headers added."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        below = scope["path"].partition(API)[2]
+        run = below.startswith("run/")
+
+        async def with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                known = [pair for pair in message.get("headers", []) if pair[0].lower().decode() not in HEADERS]
+                message["headers"] = [*known, *((name.encode(), value.encode()) for name, value in HEADERS.items())]
+                if run and message["status"] == 500:  # Gradio's answer to whatever a page's event was refused for
+                    message["status"] = 400
+            await send(message)
+
+        refused, body = None, None
+        if below.startswith(CLOSED):
+            refused = (404, "There is nothing here.")
+        elif scope["method"] == "POST" and below:
+            body = await _read(receive)
+            refused = (413, f"A request may have {LARGEST >> 20} MiB.") if body is None else _refuse(scope, below, body)
+        if refused is not None:
+            await _answer(with_headers, *refused)
+            return
+        await self._app(scope, receive if body is None else _again(body, receive), with_headers)
+
+
+def _refuse(scope: Message, below: str, body: bytes) -> tuple[int, str] | None:
+    """Status and sentence for a posted request that nothing of ours sends."""
+    kind, _, name = below.strip("/").partition("/")
+    if kind not in POSTED:
+        return 404, "Nothing can be posted here. The page takes no files; its functions are at /gradio_api/call."
+    if kind in ("cancel", "reset", "mcp"):
+        return None
+    try:
+        asked = json.loads(body)
+    except (ValueError, RecursionError):
+        return 400, "The request is not JSON."
+    if not isinstance(asked, dict):
+        return 400, "The request is JSON, but not an object."
+    return _refuse_call(scope["app"].get_blocks().fns, kind, name, asked)
+
+
+def _refuse_call(fns: dict[int, Any], kind: str, name: str, asked: dict[str, Any]) -> tuple[int, str] | None:
+    public = {fn.api_name: fn for fn in fns.values() if fn.api_visibility == "public"}
+    if kind == "call":
+        fn = public.get(name.removeprefix("v2/"))
+    elif isinstance(asked.get("fn_index"), int):
+        fn = fns.get(asked["fn_index"])
+    else:
+        fn = public.get(name)
+    if fn is None:
+        return 404, f"There is no such function: take one of {', '.join(sorted(public))}."
+    if kind == "call" and name.startswith("v2/"):
+        names = {name: has_default for name, has_default, *_ in get_function_params(fn.fn)}
+        unknown = asked.keys() - names.keys()
+        if unknown:
+            return 400, f"{fn.api_name} has no parameter {ascii(min(unknown))[:40]}. It has: {', '.join(names)}."
+        missing = [name for name, has_default in names.items() if not has_default and name not in asked]
+        return (400, f"{fn.api_name} needs {missing[0]}.") if missing else None
+    data, most = asked.get("data"), len(fn.inputs)
+    if isinstance(data, list) and len(data) != most and not fn.cancels:
+        return 400, (
+            f"{most} values are wanted and {len(data)} came. /gradio_api/call/v2 takes them by name, and any "
+            "of them but the first may be left out there."
+        )
+    return None
+
+
+async def _read(receive: Receive) -> bytes | None:
+    """A request's body; None where it is too large, or nobody is there any more."""
+    parts, size = [], 0
+    while True:
+        message = await receive()
+        if message["type"] != "http.request":
+            return None
+        parts.append(message.get("body", b""))
+        size += len(parts[-1])
+        if size > LARGEST:
+            return None
+        if not message.get("more_body"):
+            return b"".join(parts)
+
+
+def _again(body: bytes, receive: Receive) -> Receive:
+    """What was read, to be read again; then whatever comes, which is the end of the connection."""
+    read = False
+
+    async def receive_again() -> Message:
+        nonlocal read
+        if read:
+            return await receive()
+        read = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return receive_again
+
+
+async def _answer(send: Send, status: int, sentence: str) -> None:
+    body = json.dumps({"error": sentence}).encode()
+    head = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": status, "headers": head})
+    await send({"type": "http.response.body", "body": body})

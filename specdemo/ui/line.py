@@ -1,0 +1,95 @@
+"""Whose turn is it? One run has the device, the others stand in a line of bounded length, first come, first served."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from dataclasses import dataclass
+
+from specdemo.ui.visitors import Turned
+
+REMEMBERED = 8  # runs from which the wait is estimated
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """before: runs that come first, the one under way included. seconds: until this one begins, where one can say."""
+
+    before: int = 1
+    seconds: float | None = None
+
+
+class TurnedAway(Exception):
+    """There is no place in the line; reason: key and parameters of a sentence."""
+
+    def __init__(self, reason: Turned) -> None:
+        super().__init__(reason[0])
+        self.reason = reason
+
+
+@dataclass(eq=False, slots=True)
+class Ticket:
+    """A place in the line. address: whose. counts: whether it is a run, which bounds and estimates count."""
+
+    address: str
+    counts: bool
+
+
+class Line:
+    """Tickets in the order they were drawn; the first of them has the device."""
+
+    def __init__(self, most: int, most_each: int | None = None) -> None:
+        self._most, self._most_each = most, most_each
+        self._tickets: deque[Ticket] = deque()
+        self._changed = threading.Condition()
+        self._began = 0.0
+        self._lasted: deque[float] = deque(maxlen=REMEMBERED)
+
+    def enter(self, address: str = "", *, counts: bool = True) -> Ticket:
+        """A place at the end; raises TurnedAway where there is none. One that does not count always has a place."""
+        ticket = Ticket(address, counts)
+        with self._changed:
+            if counts:
+                self._refuse(address)
+            self._tickets.append(ticket)
+            if len(self._tickets) == 1:
+                self._began = time.monotonic()
+        return ticket
+
+    def wait(self, ticket: Ticket, seconds: float) -> bool:
+        """Whether it is this ticket's turn, after at most so many seconds."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self._tickets[0] is ticket, seconds)
+
+    def leave(self, ticket: Ticket) -> None:
+        """Out of the line, from wherever it stands."""
+        with self._changed:
+            if self._tickets[0] is ticket:
+                now = time.monotonic()
+                if ticket.counts:
+                    self._lasted.append(now - self._began)
+                self._began = now
+            self._tickets.remove(ticket)
+            self._changed.notify_all()
+
+    def place(self, ticket: Ticket) -> Place:
+        """Where it stands now."""
+        with self._changed:
+            before = self._tickets.index(ticket)
+            if not self._lasted:
+                return Place(before)
+            usual = sum(self._lasted) / len(self._lasted)
+            under_way = max(0.0, usual - (time.monotonic() - self._began))
+            return Place(before, under_way + (before - 1) * usual)
+
+    def __len__(self) -> int:
+        """How many have the device or wait for it."""
+        return len(self._tickets)
+
+    def _refuse(self, address: str) -> None:
+        if len(self._tickets) > self._most:  # one of them has the device
+            raise TurnedAway(("refused.full", {"n": str(self._most)}))
+        own = sum(one.address == address for one in self._tickets)
+        if self._most_each is not None and own > self._most_each:
+            raise TurnedAway(("refused.each", {"n": str(own)}))

@@ -1,0 +1,56 @@
+"""What a visitor asks for, as an order for the worker, or why it cannot be had. For the page and for the API alike."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from specdemo.ui.controls import MODEL, SettingRefused, request
+from specdemo.ui.conversation import Conversation
+from specdemo.ui.desk import Desk
+from specdemo.ui.engine import AS_TARGET
+from specdemo.ui.visitors import address_of
+from specdemo.ui.worker import Order, Refused
+
+MOST_CHARACTERS = 400_000  # of a prompt: more than any context here holds
+NOTHING_SAID = Conversation()
+
+
+def order(
+    desk: Desk,
+    choices: Mapping[str, Collection[str]],
+    prompt: str,
+    values: dict[str, Any],
+    visitor: Any,
+    before: Conversation = NOTHING_SAID,
+) -> Order | Refused:
+    """Check everything that needs no model. choices: see `request`. values: settings by name. visitor: a gr.Request."""
+    prompt = readable(prompt)
+    values = {name: readable(value) if isinstance(value, str) else value for name, value in values.items()}
+    if not prompt.strip():
+        return Refused("refused.empty")
+    if len(prompt) > MOST_CHARACTERS:
+        sizes = {"n": f"{len(prompt):,}", "most": f"{MOST_CHARACTERS:,}"}
+        return Refused("refused.toolong", {"name": "@prompt", **sizes})
+    try:
+        asked = request(values, choices)
+    except SettingRefused as refused:
+        return Refused(refused.key, refused.params)
+    drafter, precision = values["drafter"], AS_TARGET
+    turned = desk.rules.refuse_length(asked.max_new_tokens)
+    if drafter == MODEL:
+        drafter, precision = str(values["draft_model"] or "").strip(), values["draft_precision"]
+        if not drafter:
+            return Refused("refused.drafter")
+        turned = desk.rules.refuse_model(drafter) or turned
+    address = address_of(visitor)
+    turned = turned or desk.pace.refuse(address)  # last: what is refused anyway is not counted
+    if turned is not None:
+        return Refused(*turned)
+    spec = desk.engine.choose(desk.spec, drafter, precision, values["target_precision"])
+    return Order(prompt, spec, asked, before, visitor.session_hash or "", address)
+
+
+def readable(text: Any) -> str:
+    """A text as it can be encoded: whatever is none, or half of a character, is not one that a page sends."""
+    return text.encode("utf-8", "replace").decode() if isinstance(text, str) else ""

@@ -1,0 +1,38 @@
+"""A page over the scripted engine, served on a free port of the loopback for the clients of a test."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from specdemo.ui.desk import Desk
+from specdemo.ui.engine import Engine
+from specdemo.ui.page import Page, launch_options
+from specdemo.ui.visitors import OWN, Rules
+from tests.ui.synthetic import Synthetic
+
+
+@dataclass
+class Served:
+    """url: with a slash at its end."""
+
+    url: str
+    desk: Desk
+    script: Synthetic
+    page: Page
+
+
+@contextmanager
+def served(script: Synthetic | None = None, rules: Rules = OWN, engine: Engine | None = None) -> Iterator[Served]:
+    """Launched, its pair loading; closed at the end. engine: another than the script's own."""
+    script = script or Synthetic()
+    desk = Desk(engine or script.engine(), ("ngram", "same"), rules)
+    desk.open()
+    page = Page(desk)
+    _, url, _ = page.blocks.launch(prevent_thread_lock=True, quiet=True, **launch_options(rules))
+    try:
+        yield Served(url, desk, script, page)
+    finally:
+        script.go.set()
+        page.blocks.close(verbose=False)
