@@ -71,11 +71,14 @@ def run(pair: Pair, options: BatchOptions, todo: Sequence[Row]) -> Iterator[Row 
 
 def rows_runner(runner: Runner) -> RowsRunner:
     """The batch over a runner's weights; LabRefused where there is none."""
+    from specdemo.decoding.captured import CapturedRunner
     from specdemo.decoding.equal_shapes import EqualShapes
     from specdemo.decoding.forward import LeanRunner
     from specdemo.decoding.rows_forward import LeanRows
 
-    inner = runner.runner if isinstance(runner, EqualShapes) else runner
+    inner = runner
+    while isinstance(inner, EqualShapes | CapturedRunner):
+        inner = inner.runner
     if not isinstance(inner, LeanRunner):
         raise LabRefused(
             f"Batches need the lean forward, and this target runs by the general one. {inner.notice} "
