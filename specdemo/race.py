@@ -12,6 +12,7 @@ from enum import StrEnum
 from types import UnionType
 from typing import TYPE_CHECKING
 
+from specdemo.decoding.faults import DecodingFault
 from specdemo.decoding.params import SamplingParams
 from specdemo.decoding.steps import DraftLength, Rule, Step
 from specdemo.models.pair_options import MAX_GAMMA
@@ -181,18 +182,46 @@ def forget(pair: Pair) -> None:
 
 
 def race(pair: Pair, request: Request) -> Iterator[LaneStep]:
-    """Run both lanes to their ends; closing the generator stops the model within one step."""
+    """Run both lanes to their ends; closing the generator stops the model within one step.
+
+    A lane whose model gives what is not a number stops where it is, the other goes on; then the fault is raised.
+    Raises MemoryShort where the device's memory runs out, and holds nothing of this race then but the pair's caches.
+    """
+    from specdemo.models.errors import MemoryShort
+    from specdemo.models.memory import collect, is_out_of_memory
+
     check(pair, request)
     running = lanes(pair, request)
     clocks = dict.fromkeys(running, 0.0)
+    short = False
+    fault: DecodingFault | None = None
     try:
         while running:
             lane = min(running, key=clocks.get) if request.mode is Mode.RACED else next(iter(running))
-            step = next(running[lane])
+            try:
+                step = next(running[lane])
+            except DecodingFault as error:
+                fault = fault or error
+                del running[lane]
+                continue
             clocks[lane] += step.seconds
             if step.stop:
                 del running[lane]
             yield LaneStep(lane, step)
+    except (RuntimeError, MemoryError) as error:
+        short = is_out_of_memory(error)
+        if not short:
+            raise
     finally:
         for generator in running.values():
             generator.close()
+    if short:  # said out here: inside, the error would keep the step's own tensors
+        running.clear()
+        collect()
+        raise MemoryShort(
+            f"The memory of {pair.target.device} ran out in the middle of the run ({len(request.prompt_ids):,} tokens "
+            f"of prompt, up to {request.max_new_tokens:,} new ones, drafts of {request.gamma}).",
+            "Lower max new tokens or γ, shorten the prompt, or load the models in int8 or int4.",
+        )
+    if fault is not None:
+        raise fault

@@ -61,7 +61,7 @@ class BatchDecoder:
         listener: Listener | None = None,
     ) -> None:
         self._config = model.config.get_text_config(decoder=True)
-        refuse_unfit(model, self._config)
+        refuse_unfit(type(model), model.config)
         self.rows, self.columns = rows, min(columns, longest_row(self._config))
         self._model, self._stop_ids, self._vocab_size = model.eval(), frozenset(stop_ids), vocab_size
         self._device = model.get_input_embeddings().weight.device

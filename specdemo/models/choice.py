@@ -10,13 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
-import psutil
 import torch
-from transformers import AutoModelForCausalLM
 
 from specdemo.decoding.linear import halves, packs
 from specdemo.decoding.runner import Runner
 from specdemo.models.loading import LoadedModel, Source, load_model
+from specdemo.models.memory import free_bytes, skeleton
 from specdemo.models.pair_options import AUTO
 from specdemo.models.precision import DTYPES, Precision, parse_precision, stored_quantisation
 from specdemo.models.progress import Progress, silent
@@ -102,7 +101,5 @@ def _that_fit(source: Source, precisions: Sequence[Precision], device: torch.dev
     """Those whose weights fit into the free memory while they are packed, twice in all; the last one in any case."""
     if len(precisions) == 1:
         return precisions
-    with torch.device("meta"):
-        parameters = AutoModelForCausalLM.from_config(source.config).num_parameters()
-    free = torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else psutil.virtual_memory().available
+    parameters, free = skeleton(source.config).num_parameters(), free_bytes(device)
     return [p for p in precisions[:-1] if 2 * parameters * DTYPES[p].itemsize < free] + list(precisions[-1:])

@@ -11,6 +11,10 @@ class ModelUnavailable(Exception):
         self.reason = reason
 
 
+class MemoryShort(ModelUnavailable):
+    """There is not enough memory for what was asked for; what was taken for it has been given back."""
+
+
 class PairRefused(Exception):
     """Both models may be sound, but this draft cannot speak for this target."""
 

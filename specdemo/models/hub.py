@@ -29,8 +29,11 @@ def download(
 ) -> Path:
     """Files whose names match a pattern, in the hub's own cache or in the folder `into`.
 
+    repository: owner/name, or owner/name@revision where no revision is given: a branch, a tag or a commit.
     Raises ModelUnavailable; a full disk passes as the OSError it is when the files go into a folder of ours.
     """
+    if revision is None and "@" in repository:
+        repository, _, revision = repository.partition("@")
     bars: list[tqdm] = []
 
     class SilentBar(tqdm):
@@ -50,7 +53,7 @@ def download(
     except Exception as error:  # the client raises its own, its HTTP library's and the system's errors
         if into is not None and isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise
-        raise _refusal(repository, error) from error
+        raise _refusal(repository, revision, error) from error
 
 
 def named_path(name: str) -> Path:
@@ -65,7 +68,8 @@ def named_path(name: str) -> Path:
     return path
 
 
-def _refusal(repository: str, error: Exception) -> ModelUnavailable:
+def _refusal(repository: str, revision: str | None, error: Exception) -> ModelUnavailable:
+    status = getattr(getattr(error, "response", None), "status_code", None)
     if isinstance(error, errors.GatedRepoError):
         return ModelUnavailable(
             f"{repository} is gated.",
@@ -73,13 +77,31 @@ def _refusal(repository: str, error: Exception) -> ModelUnavailable:
         )
     if isinstance(error, errors.RepositoryNotFoundError):
         return ModelUnavailable(
-            f"There is neither a folder nor a public hub repository {repository}.", "Check how the name is spelled."
+            f"There is neither a folder nor a public hub repository {repository}.",
+            "Check how the name is spelled; if it is private, log in here with `hf auth login`.",
+        )
+    if isinstance(error, errors.RevisionNotFoundError):
+        return ModelUnavailable(
+            f"{repository} has no revision {revision}.",
+            "Name one of its branches, tags or commits behind the @, or leave it out.",
+        )
+    if status == 401:
+        return ModelUnavailable(
+            "The model hub refuses this machine's token.",
+            "Log in again with `hf auth login`, or unset HF_TOKEN, and try again.",
+        )
+    if status == 403:
+        return ModelUnavailable(
+            f"This machine's token may not read {repository}.",
+            "Give it that right on the model hub, or log in with another one, and try again.",
         )
     if isinstance(error, errors.HFValidationError):
         return ModelUnavailable(f"{repository} is neither a folder nor the name of a hub repository (owner/name).")
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         return ModelUnavailable(f"The disk is full: {repository} does not fit.", "Free some space and try again.")
-    if isinstance(error, errors.LocalEntryNotFoundError | ConnectionError):  # the client looked in its own cache, too
+    # the client looked in its own cache, too; what its HTTP library raises half way through a file is no system error
+    unreachable = any(kind.__name__ == "TransportError" for kind in type(error).__mro__)
+    if unreachable or isinstance(error, errors.LocalEntryNotFoundError | ConnectionError):
         return ModelUnavailable(
             f"The model hub cannot be reached, and {repository} is not in its cache on this machine.",
             "Connect to the network and try again, or give a local folder.",

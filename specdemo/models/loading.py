@@ -159,9 +159,7 @@ def _describe(title: str, origin: str, folder: Path, repository: str | None = No
     try:
         config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
     except Exception as error:  # any value of any type may stand in a stranger's file
-        raise _own_code(title, error) or ModelUnavailable(
-            f"{title} cannot be loaded: {first_line(error)}"
-        ) from error
+        raise _own_code(title, error) or ModelUnavailable(f"{title} cannot be loaded: {first_line(error)}") from error
     return Source(title, origin, folder, config, load_tokenizer(folder), repository)
 
 
@@ -174,8 +172,7 @@ def _require_weights(source: Source) -> None:
     elif any(source.folder.glob("*.bin")):
         pickled = " (it has pickled weights, which can run code when they are opened)"
     raise ModelUnavailable(
-        f"{source.title} has no safetensors weights{pickled}: "
-        "convert it with save_pretrained, or choose another model."
+        f"{source.title} has no safetensors weights{pickled}: convert it with save_pretrained, or choose another model."
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -16,25 +17,30 @@ from specdemo.decoding.runner import Runner
 from specdemo.drafters.combined import CombinedDrafter
 from specdemo.drafters.model import ModelDrafter
 from specdemo.drafters.ngram import NgramDrafter
-from specdemo.models.choice import Choice, load_chosen, plain_steps
+from specdemo.models.choice import Choice, candidates, load_chosen, plain_steps
+from specdemo.models.draft_cost import draft_cost
 from specdemo.models.errors import ModelUnavailable, PairRefused
-from specdemo.models.general_runner import RunnerRefused
+from specdemo.models.general_runner import RunnerRefused, refuse_unfit
 from specdemo.models.head_files import HeadSource, find_head, load_head
-from specdemo.models.loading import LoadedModel, Source, find_model, load_model, resolve_device
+from specdemo.models.loading import LoadedModel, Source, find_model, load_model, model_class, resolve_device
+from specdemo.models.memory import collect
 from specdemo.models.pair_options import (
     AUTO,
     COMBINED,
     EMBEDDED,
     MAX_GAMMA,
     NGRAM,
+    SELF,
     SHIPPED_HEAD,
     PairSpec,
     head_is_shipped,
     split_drafter,
 )
 from specdemo.models.pairing import shared_vocabulary
-from specdemo.models.precision import Precision, parse_precision
+from specdemo.models.precision import Precision, parse_precision, stored_quantisation
 from specdemo.models.progress import Progress, silent
+from specdemo.models.replays import replayed
+from specdemo.models.room import Drafting, refuse_where_short
 from specdemo.models.runners import make_runner
 
 ROWS = MAX_GAMMA + 1  # of a forward under equal shapes: the longest draft and the target's own token
@@ -48,6 +54,7 @@ class Pair:
     choice: the target's precision, and how it was chosen. context: tokens that prompt and output may take together.
     probe: what may be promised of the two lanes' texts. padding: a plain step of the lanes over the fastest plain step
     that the target has; more than 1 only where forwards are padded (see EqualShapes). facts: what was loaded, to print.
+    draft_cost: of a drafted token, as a share of that fastest step; None for lookup, and where it cannot be measured.
     """
 
     spec: PairSpec
@@ -61,6 +68,7 @@ class Pair:
     probe: Probe
     facts: dict[str, str]
     padding: float = 1.0
+    draft_cost: float | None = None
 
     @property
     def tokenizer(self) -> PreTrainedTokenizerBase:
@@ -83,7 +91,10 @@ class Pair:
         if spec == self.spec:
             return self
         draft = _find_draft(spec, self.loaded.source, progress)
-        return _with_drafter(spec, self.loaded, self.choice, draft, self, progress)
+        collect()
+        memory = _room(spec, self.loaded.source, draft, self.loaded.model.device, self.choice)
+        pair = _with_drafter(spec, self.loaded, self.choice, draft, self, progress)
+        return replace(pair, facts=pair.facts | {"memory": memory})
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +104,10 @@ class _ModelDraft:
     source: Source
     vocabulary: int
     precision: Precision | None
+
+    @property
+    def title(self) -> str:
+        return self.source.title
 
 
 _Draft = _ModelDraft | HeadSource | None  # None: n-gram lookup alone
@@ -106,13 +121,47 @@ def load_pair(spec: PairSpec, progress: Progress = silent, keep_model: bool = Fa
     device = resolve_device(spec.device)
     if spec.target_precision != AUTO:
         parse_precision(spec.target_precision)
-    target = find_model(spec.target, progress)
-    draft = _find_draft(spec, target, progress)  # refused before any weights are read
+    target = find_model(spec.target, progress)  # everything that can be refused is, before any weights are read
+    _refuse_unfit(target)
+    draft = _find_draft(spec, target, progress)
+    collect()
+    memory = _room(spec, target, draft, device)
     try:
         loaded, choice = load_chosen(target, spec.target_precision, device, progress, spec.double_quantisation)
     except RunnerRefused as error:
         raise PairRefused(str(error)) from error
-    return _with_drafter(spec, loaded, choice, draft, None, progress, keep_model)
+    pair = _with_drafter(spec, loaded, choice, draft, None, progress, keep_model)
+    return replace(pair, facts=pair.facts | {"memory": memory})
+
+
+def _refuse_unfit(source: Source) -> None:
+    try:
+        refuse_unfit(model_class(source), source.config)
+    except RunnerRefused as error:
+        raise PairRefused(str(error)) from error
+
+
+def _room(spec: PairSpec, target: Source, draft: _Draft, device: torch.device, loaded: Choice | None = None) -> str:
+    """What the pair will take, in words. Raises MemoryShort where that is more than there is.
+
+    loaded: the precision of a target that is there already.
+    """
+    asked = stored_quantisation(target.config) or spec.target_precision
+    if loaded is not None:
+        precision = loaded.precision
+    else:
+        precision = candidates(device)[-1] if asked == AUTO else parse_precision(asked)  # of several, the smallest
+    drafting: Drafting = None
+    own = None
+    if isinstance(draft, HeadSource):
+        drafting = json.loads((draft.folder / "config.json").read_text("utf-8"))
+    elif draft is not None:
+        own = draft.precision or precision
+        shared = draft.source.folder == target.folder and own is precision  # the same weights are loaded once
+        drafting = None if shared else draft.source.config
+    title = f"{target.title} in {precision}" + (f" with {draft.title}" if drafting is not None else "")
+    rest = own, spec.double_quantisation, loaded is not None
+    return refuse_where_short(title, target.config, drafting, precision, device, *rest)
 
 
 def _find_draft(spec: PairSpec, target: Source, progress: Progress) -> _Draft:
@@ -123,13 +172,28 @@ def _find_draft(spec: PairSpec, target: Source, progress: Progress) -> _Draft:
         return None
     if lookup and (not name or split_drafter(name)[0]):
         raise PairRefused(f"{COMBINED} goes before the name of a model or of a head, as in {COMBINED}{EMBEDDED}.")
+    if name == SELF:
+        return _self_draft(spec, target, precision)
     head = _shipped_head() if name == EMBEDDED else find_head(name, progress)
     if head is not None:
         if spec.draft_precision not in (None, spec.target_precision):
             raise PairRefused("A head runs in its target's precision: leave the draft's precision as the target's.")
         return head
     source = find_model(name, progress)
+    _refuse_unfit(source)
     return _ModelDraft(source, shared_vocabulary(target, source), precision)
+
+
+def _self_draft(spec: PairSpec, target: Source, precision: Precision | None) -> _ModelDraft:
+    """The target's own weights in fewer bits; in as many they would be as dear as the target."""
+    fewer = [p for p in (Precision.INT8, Precision.INT4) if p != spec.target_precision]
+    precision = precision or fewer[0]
+    if precision not in fewer or spec.target_precision == Precision.INT4:
+        raise PairRefused(
+            f"The target's own weights in {precision} cost as much as the target: "
+            f"draft with them in {' or '.join(fewer)}, for a target in more bits than that."
+        )
+    return _ModelDraft(target, _vocabulary(target), precision)
 
 
 def _shipped_head() -> HeadSource:
@@ -154,24 +218,36 @@ def _with_drafter(
     vocabulary = draft.vocabulary if isinstance(draft, _ModelDraft) else _vocabulary(loaded.source)
     try:
         drafter, facts = _make_drafter(spec, loaded, choice, draft, vocabulary, progress)
-        if before is not None and before.target.vocab_size == vocabulary:
+        kept = before is not None and before.target.vocab_size == vocabulary
+        if kept:
             target, twin, measured, padding = before.target, before.target_twin, before.probe, before.padding
         else:
-            progress(None, "Comparing the bits of one row and of many")
             target, twin = (make_runner(loaded.model, vocabulary, consume=not keep_model) for _ in range(2))
+        (target, twin, drafter), graphs = replayed(spec.graphs, (target, twin, drafter), progress)
+        if not kept:
+            progress(None, "Comparing the bits of one row and of many")
             shapes = (ROWS,) if spec.equal_shapes else target.shapes
             padding = 1.0
             if shapes:
                 target, twin, padding = _equal_shapes(target, twin, shapes)
             measured = probe(target)
+        cost = None
+        if draft is not None:
+            progress(None, "Measuring a drafted token")
+            own = drafter.model if isinstance(drafter, CombinedDrafter) else drafter
+            cost = draft_cost(target.runner if isinstance(target, EqualShapes) else target, own)
     except RunnerRefused as error:
         raise PairRefused(str(error)) from error
     context = min(target.max_length, drafter.max_length)
     facts = _facts(loaded, choice, target) | facts | {"promise": str(measured), "context": f"{context:,}"}
+    if graphs:
+        facts["graphs"] = graphs
+    if cost is not None:
+        facts["draft cost"] = f"a drafted token costs {cost:.2f} of a plain step (c, measured)"
     if target.shapes:
-        cost = f"a plain step costs {padding:.2f} of the unpadded one, which speedup and v are over"
-        facts["equal shapes"] = f"forwards of {_ranges(target.shapes)} rows; {cost}"
-    return Pair(spec, loaded, choice, target, twin, drafter, eos_ids(loaded), context, measured, facts, padding)
+        dearer = f"a plain step costs {padding:.2f} of the unpadded one, which speedup and v are over"
+        facts["equal shapes"] = f"forwards of {_ranges(target.shapes)} rows; {dearer}"
+    return Pair(spec, loaded, choice, target, twin, drafter, eos_ids(loaded), context, measured, facts, padding, cost)
 
 
 def _ranges(numbers: Sequence[int]) -> str:
@@ -214,8 +290,13 @@ def _make_model(
     spec: PairSpec, loaded: LoadedModel, choice: Choice, draft: _ModelDraft, vocabulary: int, progress: Progress
 ) -> tuple[Drafter, dict[str, str]]:
     precision = draft.precision or choice.precision
-    model = load_model(draft.source, precision, loaded.model.device, progress, spec.double_quantisation)
-    return ModelDrafter(make_runner(model.model, vocabulary, consume=True)), {
+    if draft.source.folder == loaded.source.folder and precision is choice.precision:
+        model = loaded  # the same weights, once
+        runner = make_runner(model.model, vocabulary)
+    else:
+        model = load_model(draft.source, precision, loaded.model.device, progress, spec.double_quantisation)
+        runner = make_runner(model.model, vocabulary, consume=True)
+    return ModelDrafter(runner), {
         "drafter": draft.source.title,
         "draft weights": draft.source.origin,
         "draft precision": model.precision,

@@ -9,8 +9,11 @@ import argparse
 from dataclasses import dataclass
 from pathlib import Path
 
+from specdemo.models.presets import PRESETS
+
 EMBEDDED = "embedded"  # as target and as drafter: what comes with this program
 NGRAM = "ngram"
+SELF = "self"  # as drafter: the target's own weights, quantised
 COMBINED = f"{NGRAM}+"  # before a drafter's name: lookup where the context has a good match, else that drafter
 AUTO = "auto"  # a target's precision: measured at the start
 TARGET_PRECISIONS = (AUTO, "fp32", "bf16", "fp16", "int8", "int4")
@@ -25,11 +28,13 @@ SHIPPED_HEAD = Path(__file__).resolve().parents[2] / "assets" / "draft"
 class PairSpec:
     """What is asked for. target: "embedded", a folder or a hub id.
 
-    drafter: "ngram", "embedded" (the head that comes with this program), a folder or a hub id of a causal LM or of an
-    EAGLE-3 head; or "ngram+" and one of these for lookup where the context has a good match, else the other.
+    drafter: "ngram", "embedded" (the head that comes with this program), "self" (the target's own weights in int8 or
+    int4), a folder or a hub id of a causal LM or of an EAGLE-3 head; or "ngram+" and one of these for lookup where the
+    context has a good match, else the other.
     target_precision: "auto" measures what decodes fastest here. draft_precision: None takes the target's. device: as
     torch names it; None takes CUDA when there is one. double_quantisation: int4 also quantises its scales.
     equal_shapes: every forward of both lanes has as many rows as the longest verification, for the sake of equal bits.
+    graphs: on a GPU forwards and draws are recorded as CUDA graphs and replayed.
     """
 
     target: str = EMBEDDED
@@ -39,6 +44,7 @@ class PairSpec:
     device: str | None = None
     double_quantisation: bool = False
     equal_shapes: bool = False
+    graphs: bool = True
 
 
 def default_drafter(target: str) -> str:
@@ -66,12 +72,22 @@ def split_drafter(drafter: str) -> tuple[bool, str | None]:
 
 def add_pair_options(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
     """The options that `pair_spec` reads."""
-    parser.add_argument("--target", default=EMBEDDED, metavar="PATH", help="a model's folder or hub id (%(default)s)")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument(
+        "--target", default=EMBEDDED, metavar="PATH", help="a model's folder or hub id, perhaps @revision (%(default)s)"
+    )
+    which.add_argument(
+        "--preset",
+        choices=PRESETS,
+        metavar="NAME",
+        help="a target with its draft by name; `specdemo doctor` lists them",
+    )
     parser.add_argument(
         "--drafter",
         metavar="NAME",
         help=f"{NGRAM}; a folder or hub id of a model or an EAGLE-3 head; {EMBEDDED}, the head that comes with this "
-        f"program; or {COMBINED}NAME: lookup where the context has a good match, else NAME ({DEFAULT_DRAFTER})",
+        f"program; {SELF}, the target's own weights in int8 or int4; or {COMBINED}NAME: lookup where the context has a "
+        f"good match, else NAME ({DEFAULT_DRAFTER})",
     )
     parser.add_argument(
         "--target-precision", choices=TARGET_PRECISIONS, default=AUTO, help="(auto: the fastest plain step here)"
@@ -79,19 +95,29 @@ def add_pair_options(parser: argparse.ArgumentParser | argparse._ArgumentGroup) 
     parser.add_argument(
         "--draft-precision", choices=DRAFT_PRECISIONS, help="(the target's); int8 and int4 by bitsandbytes"
     )
+    parser.add_argument(
+        "--double-quantisation", action="store_true", help="int4 quantises its scales, too: a little smaller"
+    )
     parser.add_argument("--device", help="as torch names it (cuda where there is one, else cpu)")
     parser.add_argument(
         "--equal-shapes", action="store_true", help="every forward with the same number of rows, for equal bits"
+    )
+    parser.add_argument(
+        "--no-graphs", action="store_true", help="on a GPU: launch every kernel by itself instead of CUDA graphs"
     )
 
 
 def pair_spec(args: argparse.Namespace) -> PairSpec:
     """What the options ask for."""
+    preset = PRESETS[args.preset] if args.preset else None
+    target = preset.target.repository if preset else args.target
     return PairSpec(
-        args.target,
-        args.drafter or default_drafter(args.target),
+        target,
+        args.drafter or (preset.draft.repository if preset else default_drafter(target)),
         args.draft_precision,
         args.target_precision,
         args.device,
-        equal_shapes=args.equal_shapes,
+        args.double_quantisation,
+        args.equal_shapes,
+        not args.no_graphs,
     )

@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from specdemo.models.errors import PairRefused
 from specdemo.models.loading import Source
+from specdemo.models.presets import drafts_for
 
-ADVICE = "Choose a draft of the target's own family, or n-gram lookup, which fits every target."
+# Two tokenizers of the same tokens may still cut a text in different places, and a draft that has learnt other cuts
+# guesses badly: digits, spaces, line breaks, letters with accents, scripts without spaces, signs of several bytes.
+PROBES = (
+    "The quick brown fox doesn't jump over 12 lazy dogs, 3.14159 times!",
+    "def f(x):\n    return {'a': [x, 1_000]}  # 0x1F\n\n\n\tdone",
+    "  two  spaces,\ttabs\r\nand lines \n \n",
+    "Čeština, naïve Ångström, ß, İstanbul; ΔΩ, привет, שלום",
+    "投机解码很快。テスト、한국어 👩‍👩‍👧 ∑∞√ … —",
+)
 
 
 def shared_vocabulary(target: Source, draft: Source) -> int:
@@ -20,16 +29,36 @@ def shared_vocabulary(target: Source, draft: Source) -> int:
         if ours.get(token_id) != theirs.get(token_id):
             raise PairRefused(
                 f"{draft.title} cannot draft for {target.title}: token {token_id} is {_named(ours.get(token_id))} for "
-                f"the target and {_named(theirs.get(token_id))} for the draft. {ADVICE}"
+                f"the target and {_named(theirs.get(token_id))} for the draft. {advice(target, draft)}"
             )
     special = {i for i, token in target.tokenizer.added_tokens_decoder.items() if token.special}
     for token_id in sorted(ours):
         if token_id >= width or (token_id in special and token_id not in theirs):
             raise PairRefused(
                 f"{draft.title} cannot draft for {target.title}: the draft has no token {token_id}, which is "
-                f"{_named(ours[token_id])} for the target. {ADVICE}"
+                f"{_named(ours[token_id])} for the target. {advice(target, draft)}"
+            )
+    for probe in PROBES:
+        if _cut(target, probe) != _cut(draft, probe):
+            at = next(i for i in range(len(probe) + 1) if _cut(target, probe[:i]) != _cut(draft, probe[:i]))
+            raise PairRefused(
+                f"{draft.title} cannot draft for {target.title}: the two cut {probe[:at]!r} into other tokens. "
+                f"{advice(target, draft)}"
             )
     return width
+
+
+def advice(target: Source, draft: Source) -> str:
+    """What to take instead: drafts that are known to fit, lookup among them."""
+    text = target.config.get_text_config(decoder=True)
+    fitting = [one for one in drafts_for(target.title, text.model_type, text.vocab_size) if one != draft.title]
+    if fitting:
+        return f"These should fit: {', '.join(fitting)}; and n-gram lookup fits every target."
+    return "Choose a draft of the target's own family, or n-gram lookup, which fits every target."
+
+
+def _cut(source: Source, text: str) -> list[int]:
+    return source.tokenizer.encode(text, add_special_tokens=False)
 
 
 def _spellings(source: Source) -> dict[int, str]:

@@ -58,7 +58,7 @@ def test_what_does_not_fit_into_memory_is_not_tried(
     both: Callable, target: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     both(fp32=0.02, bf16=0.03)
-    monkeypatch.setattr(choice.psutil, "virtual_memory", lambda: type("Memory", (), {"available": 1000}))
+    monkeypatch.setattr(choice, "free_bytes", lambda device: 1000)
     _, chosen = load_chosen(find_model(target), AUTO, CPU)
     assert chosen.measured == {BF16: 0.03}
 

@@ -8,6 +8,7 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -195,6 +196,7 @@ def test_another_kind_of_model(llama: Path) -> None:
     ("error", "sentence"),
     [
         (errors.GatedRepoError, "some/model is gated. Accept its terms"),
+        (errors.RevisionNotFoundError, "some/model has no revision v9. Name one of its branches, tags or commits"),
         (errors.RepositoryNotFoundError, "neither a folder nor a public hub repository some/model"),
         (errors.LocalEntryNotFoundError, "The model hub cannot be reached, and some/model is not in its cache"),
         (ConnectionError, "The model hub cannot be reached"),
@@ -208,8 +210,52 @@ def test_what_the_hub_refuses_is_a_sentence(
     refusal = error.__new__(error, "because")
     monkeypatch.setattr(hub, "snapshot_download", raising(refusal))
     with pytest.raises(ModelUnavailable) as refused:
+        find_model("some/model@v9")
+    assert sentence in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("status", "sentence"),
+    [
+        (401, "The model hub refuses this machine's token. Log in again with `hf auth login`"),
+        (403, "This machine's token may not read some/model. Give it that right"),
+    ],
+)
+def test_a_token_that_the_hub_refuses(monkeypatch: pytest.MonkeyPatch, status: int, sentence: str) -> None:
+    error = errors.HfHubHTTPError.__new__(errors.HfHubHTTPError, "because")
+    error.response = SimpleNamespace(status_code=status)
+    monkeypatch.setattr(hub, "snapshot_download", raising(error))
+    with pytest.raises(ModelUnavailable) as refused:
         find_model("some/model")
     assert sentence in str(refused.value)
+
+
+def test_a_connection_that_breaks_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    class TransportError(Exception):
+        """As the client's HTTP library names the root of its own."""
+
+    monkeypatch.setattr(hub, "snapshot_download", raising(type("ReadTimeout", (TransportError,), {})("")))
+    with pytest.raises(ModelUnavailable, match="The model hub cannot be reached"):
+        find_model("some/model")
+
+
+def test_a_revision_is_named_behind_an_at(llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def snapshot(repository: str, *, revision: str | None, **arguments: object) -> str:
+        asked.append((repository, revision))
+        return str(llama)
+
+    monkeypatch.setattr(hub, "snapshot_download", snapshot)
+    load_model(find_model("some/model@v1"), Precision.FP32, CPU)
+    assert asked == [("some/model", "v1")] * 2
+
+
+def test_a_repository_of_pickled_weights_alone(llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (llama / "model.safetensors").unlink()
+    monkeypatch.setattr(hub, "snapshot_download", lambda *args, **arguments: str(llama))
+    with pytest.raises(ModelUnavailable, match=r"no safetensors weights \(pickled ones are never read"):
+        load_model(find_model("some/model"), Precision.FP32, CPU)
 
 
 def test_a_disk_that_fills_up_under_a_hub_model(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,16 @@ from specdemo.ui.text.below import SENTENCES, recognise
 ROOT = Path(__file__).parents[2] / "specdemo"
 FLOORS = [*ROOT.glob("models/*.py"), *ROOT.glob("drafters/*.py"), ROOT / "race.py", ROOT / "trace_files.py"]
 REPLAY = ROOT / "ui" / "replay.py"
-SAYING = {"ModelUnavailable", "PairRefused", "RunnerRefused", "RequestRefused", "TraceFileRefused", "progress", "watch"}
+SAYING = {
+    "ModelUnavailable",
+    "MemoryShort",
+    "PairRefused",
+    "RunnerRefused",
+    "RequestRefused",
+    "TraceFileRefused",
+    "progress",
+    "watch",
+}
 
 
 def texts(node: ast.expr) -> Iterator[str]:

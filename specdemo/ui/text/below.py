@@ -146,9 +146,99 @@ SENTENCES = {
         "既没有文件夹也没有公开的 hub 仓库叫 {name}。",
         "既沒有資料夾也沒有公開的 hub 儲存庫叫 {name}。",
     ),
-    "Check how the name is spelled.": (
-        "请检查名称的拼写。",
-        "請檢查名稱的拼寫。",
+    "Check how the name is spelled; if it is private, log in here with `hf auth login`.": (
+        "请检查名称的拼写；若是私有仓库，请在本机用 `hf auth login` 登录。",
+        "請檢查名稱的拼寫；若是私有儲存庫，請在本機用 `hf auth login` 登入。",
+    ),
+    "{name} has no revision {revision}.": (
+        "{name} 没有版本 {revision}。",
+        "{name} 沒有版本 {revision}。",
+    ),
+    "Name one of its branches, tags or commits behind the @, or leave it out.": (
+        "请在 @ 之后写它的分支、标签或提交，或者不写。",
+        "請在 @ 之後寫它的分支、標籤或提交，或者不寫。",
+    ),
+    "The model hub refuses this machine's token.": (
+        "模型 hub 拒绝本机的令牌。",
+        "模型 hub 拒絕本機的權杖。",
+    ),
+    "Log in again with `hf auth login`, or unset HF_TOKEN, and try again.": (
+        "请用 `hf auth login` 重新登录，或取消 HF_TOKEN，再试一次。",
+        "請用 `hf auth login` 重新登入，或取消 HF_TOKEN，再試一次。",
+    ),
+    "This machine's token may not read {name}.": (
+        "本机的令牌无权读取 {name}。",
+        "本機的權杖無權讀取 {name}。",
+    ),
+    "Give it that right on the model hub, or log in with another one, and try again.": (
+        "请在模型 hub 上授予该权限，或用另一个令牌登录，再试一次。",
+        "請在模型 hub 上授予該權限，或用另一個權杖登入，再試一次。",
+    ),
+    (
+        "{name} needs code of its own repository, which is never run here (trust_remote_code is off): choose a model "
+        "that transformers itself knows."
+    ): (
+        "{name} 需要其仓库自带的代码，这里从不运行（trust_remote_code 关闭）：请选 transformers 本身认识的模型。",
+        "{name} 需要其儲存庫自帶的程式碼，這裡從不執行（trust_remote_code 關閉）：請選 transformers 本身認識的模型。",
+    ),
+    (
+        "{name} has no safetensors weights (pickled ones are never read, since they can run code when they are "
+        "opened): convert it with save_pretrained, or choose another model."
+    ): (
+        "{name} 没有 safetensors 权重（从不读取 pickle 权重，打开时可能运行代码）：请用 save_pretrained "
+        "转换，或换一个模型。",
+        "{name} 沒有 safetensors 權重（從不讀取 pickle 權重，開啟時可能執行程式碼）：請用 save_pretrained "
+        "轉換，或換一個模型。",
+    ),
+    "{name} needs about {n} on {device} ({parts}), and {free} are free.": (
+        "{name} 在 {device} 上约需 {n}（{parts}），而可用的有 {free}。",
+        "{name} 在 {device} 上約需 {n}（{parts}），而可用的有 {free}。",
+    ),
+    "This would fit: both in {precision} (about {n}).": (
+        "这样放得下：两者都用 {precision}（约 {n}）。",
+        "這樣放得下：兩者都用 {precision}（約 {n}）。",
+    ),
+    "This would fit: the target in {precision} with n-gram lookup (about {n}).": (
+        "这样放得下：目标用 {precision}，配 n-gram 查找（约 {n}）。",
+        "這樣放得下：目標用 {precision}，配 n-gram 查找（約 {n}）。",
+    ),
+    "Nothing of it fits in fewer bits either; these presets do: {names}.": (
+        "位数再少也放不下；这些预设放得下：{names}。",
+        "位數再少也放不下；這些預設放得下：{names}。",
+    ),
+    "Nothing of it fits in fewer bits either: take a smaller target, or free some memory and try again.": (
+        "位数再少也放不下：请用更小的目标，或腾出内存后再试。",
+        "位數再少也放不下：請用更小的目標，或騰出記憶體後再試。",
+    ),
+    (
+        "The memory of {device} ran out in the middle of the run ({n} tokens of prompt, up to {new} new ones, drafts "
+        "of {gamma})."
+    ): (
+        "{device} 的内存在运行中用尽（提示词 {n} 个词元，最多新写 {new} 个，草稿长 {gamma}）。",
+        "{device} 的記憶體在執行中用盡（提示詞 {n} 個詞元，最多新寫 {new} 個，草稿長 {gamma}）。",
+    ),
+    "Lower max new tokens or γ, shorten the prompt, or load the models in int8 or int4.": (
+        "请减小最多新词元数或 γ，缩短提示词，或以 int8、int4 加载模型。",
+        "請減小最多新詞元數或 γ，縮短提示詞，或以 int8、int4 載入模型。",
+    ),
+    (
+        "The target's own weights in {precision} cost as much as the target: draft with them in {fewer}, for a target "
+        "in more bits than that."
+    ): (
+        "目标自己的权重在 {precision} 下与目标一样贵：请用 {fewer} 起草，且目标的位数要更多。",
+        "目標自己的權重在 {precision} 下與目標一樣貴：請用 {fewer} 起草，且目標的位數要更多。",
+    ),
+    "Measuring a drafted token": (
+        "正在测量一个草稿词元",
+        "正在測量一個草稿詞元",
+    ),
+    "{draft} cannot draft for {target}: the two cut {text} into other tokens. {advice}": (
+        "{draft} 不能为 {target} 起草：两者把 {text} 切成不同的词元。{advice}",
+        "{draft} 不能為 {target} 起草：兩者把 {text} 切成不同的詞元。{advice}",
+    ),
+    "These should fit: {names}; and n-gram lookup fits every target.": (
+        "这些应该适用：{names}；n-gram 查找适用于任何目标。",
+        "這些應該適用：{names}；n-gram 查找適用於任何目標。",
     ),
     "{name} is neither a folder nor the name of a hub repository (owner/name).": (
         "{name} 既不是文件夹，也不是 hub 仓库的名称（所有者/名称）。",
