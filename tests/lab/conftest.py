@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.bench.conftest import tiny_target  # noqa: F401
+
 
 @pytest.fixture
 def prompts(tmp_path: Path) -> str:

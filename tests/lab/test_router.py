@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from specdemo import cli
 from specdemo.lab.experiment import LabRefused, Row
+from specdemo.lab.pooled import pooled
+from specdemo.lab.result import read
 from specdemo.lab.router import ROUTER, Route, RouterOptions, features, learned
 from tests.lab.rows import made, rows_of
 from tests.lab.worlds import World, at_its_own_time
@@ -94,3 +97,16 @@ def test_what_is_tested_on_is_not_learned_from(tmp_path: Path) -> None:
         ROUTER.cells(RouterOptions(drafters=("a",)))
     cells = ROUTER.cells(RouterOptions(drafters=("a", "b")))
     assert {cell["part"] for cell in cells} == {"learning", "test"} and len(cells) > 60
+
+
+def test_drafters_are_loaded_over_one_target(tiny_target: Path, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    """From the command to the result with real models: a draft that is the target itself is always right."""
+    target, file = str(tiny_target), tmp_path / "router.json"
+    options = ["--target", target, "--target-precision", "fp32", "--device", "cpu", "--drafters", f"ngram,{target}"]
+    options += ["--prompts", write(tmp_path / "test.jsonl", "abcabc"), "--max-new-tokens", "11", "--json", str(file)]
+    assert cli.main(["lab", "router", *options, "--learn-from", write(tmp_path / "learn.jsonl", "xyz")]) == 0
+    result = read(file)
+    itself = pooled([row for row in result.rows if row["drafter"] == target])
+    assert result.done and itself["acceptance"] == 1 and itself["E"] == 5
+    assert {row["texts"] for row in result.rows} <= {"identical", "bit-identical"}
+    assert f"| {target} " in capsys.readouterr().out
