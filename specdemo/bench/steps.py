@@ -23,7 +23,7 @@ from specdemo.bench.results import Goal, Result
 from specdemo.bench.rows import lane_over_baseline, outside_the_forwards
 from specdemo.bench.sides import run_generate, run_lane, settle
 from specdemo.decoding.autoregressive import autoregressive
-from specdemo.decoding.drafter import Drafter
+from specdemo.decoding.drafter import Drafter, FreeDraw
 from specdemo.decoding.ending import Ending, Limits
 from specdemo.decoding.runner import Output, Runner, prefill
 from specdemo.decoding.sampling import Sampler
@@ -156,7 +156,7 @@ def _draft_step(head: Drafter, hidden: Tensor, runner: Runner, ids: list[int]) -
 
     def propose(gamma: int) -> float:
         head.begin(prompt, 0, hidden, len(ids) + 2 * DRAFTED)
-        return _timed(lambda: head.propose(gamma, draw), runner.device)()
+        return _timed(lambda: head.propose(gamma, FreeDraw(draw)), runner.device)()
 
     return (propose(DRAFTED) - propose(1)) / (DRAFTED - 1)
 

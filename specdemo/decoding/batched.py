@@ -16,11 +16,11 @@ from torch import Tensor
 
 from specdemo.decoding import verification
 from specdemo.decoding.clock import Clock
-from specdemo.decoding.draft_length import Fixed
 from specdemo.decoding.drafter import Drafter, Draw
 from specdemo.decoding.ending import Ending, Limits
 from specdemo.decoding.faults import refuse_nan
 from specdemo.decoding.params import SamplingParams
+from specdemo.decoding.policy import Fixed
 from specdemo.decoding.runner import PREFILL_CHUNK, Output
 from specdemo.decoding.sampling import Sampler, Stream
 from specdemo.decoding.speculative import Dice
@@ -59,8 +59,8 @@ class RowsDrafter(Protocol):
     def propose(self, wanted: Sequence[int], draws: Sequence[Draw]) -> list[list[int]]:
         """At most so many tokens for each live row."""
 
-    def commit(self, row: int, tokens: Sequence[int], accepted: int, hidden: Tensor | None) -> None:
-        """What became of one row's draft: see Drafter.commit."""
+    def commit(self, emitted: Sequence[Sequence[int]], hidden: Tensor | None) -> None:
+        """What became of each live row's draft: see Drafter.commit. hidden: [b, k + 1, ...], k of the longest draft."""
 
     def move(self, source: int, target: int) -> None:
         """One row's state over another's."""
@@ -86,9 +86,10 @@ class RowByRow:
         asked = zip(self._drafters, wanted, draws, strict=False)
         return [drafter.propose(n, draw).ids.tolist() if n else [] for drafter, n, draw in asked]
 
-    def commit(self, row: int, tokens: Sequence[int], accepted: int, hidden: Tensor | None) -> None:
-        """As its own drafter commits."""
-        self._drafters[row].commit(tokens, accepted, hidden)
+    def commit(self, emitted: Sequence[Sequence[int]], hidden: Tensor | None) -> None:
+        """As each one's own drafter commits."""
+        for i, (drafter, tokens) in enumerate(zip(self._drafters, emitted, strict=False)):
+            drafter.commit(tokens, len(tokens) - 1, None if hidden is None else hidden[i])
 
     def move(self, source: int, target: int) -> None:
         """They change places."""
@@ -153,7 +154,7 @@ def decode_together(
         wanted = [min(gamma, row.ending.left - 1) for row in live]
         for row in live:
             row.dice.start(position=row.length + 1)
-        drafts = drafter.propose(wanted, [row.dice.draw for row in live]) if gamma else [[] for _ in live]
+        drafts = drafter.propose(wanted, [row.dice for row in live]) if gamma else [[] for _ in live]
         clock.lap("draft")
         k = max(map(len, drafts))
         padded = torch.tensor([[*draft, *[PAD] * (k - len(draft))] for draft in drafts], device=runner.device)
@@ -163,14 +164,14 @@ def decode_together(
         out = runner.forward(torch.cat([last, padded.clamp(min=0)], 1), [row.length for row in live], aux=aux)
         clock.lap("verify")
         steps = _judge(live, out.logits, drafts, padded, gamma)
-        clock.lap("other")
-        for i, (row, (step, ids, accepted)) in enumerate(zip(live, steps, strict=True)):
-            row.length, row.last = row.length + 1 + accepted, ids[-1]
+        for row, (_, ids) in zip(live, steps, strict=True):
+            row.length, row.last = row.length + len(ids), ids[-1]
             row.sampler.commit(ids)
-            if gamma and not step.stop:
-                drafter.commit(i, ids, accepted, None if out.hidden is None else out.hidden[i, : len(drafts[i]) + 1])
-        clock.lap("draft")
-        done = {row.number: step for row, (step, _, _) in zip(live, steps, strict=True)}
+        if gamma and not all(step.stop for step, _ in steps):
+            clock.lap("other")
+            drafter.commit([ids for _, ids in steps], out.hidden)
+            clock.lap("draft")
+        done = {row.number: step for row, (step, _) in zip(live, steps, strict=True)}
         _let_go(runner, drafter if gamma else None, live, done)
         yield Round(done, **clock.times())
 
@@ -199,7 +200,7 @@ def _admit(
         hidden.append(None if out.hidden is None else out.hidden[0])
     clock.lap("verify")
     row.dice.start(position=row.length)
-    ((step, ids, _),) = _judge([row], out.logits, [[]], prompt.new_empty(1, 0), 0)
+    ((step, ids),) = _judge([row], out.logits, [[]], prompt.new_empty(1, 0), 0)
     row.last = ids[0]
     sampler.commit(ids)
     if drafter is not None and not step.stop:
@@ -211,8 +212,8 @@ def _admit(
 
 def _judge(
     live: Sequence[_Row], logits: Tensor, drafts: Sequence[list[int]], padded: Tensor, gamma: int
-) -> list[tuple[Step, list[int], int]]:
-    """Of each row, by logits [b, k + 1, vocab]: its step, what the target made of its draft, how much was accepted."""
+) -> list[tuple[Step, list[int]]]:
+    """Of each row, by logits [b, k + 1, vocab]: its step, and the tokens it goes on with, uncut."""
     weights, noise = _race(live, logits.float(), padded)
     judged = verification.shared_noise(weights, padded, noise)
     emitted = torch.cat([padded, judged.token[:, None]], 1)
@@ -227,7 +228,7 @@ def _judge(
         accepted = int(accepted)
         ids = [int(one) for one in ids[: accepted + 1]]
         left, stop = row.ending.cut(ids)
-        found.append((_step(draft, ids, left, gamma, row.length + 1 + accepted, stop), ids, accepted))
+        found.append((_step(draft, ids, left, gamma, row.length + len(ids), stop), ids))
     return found
 
 

@@ -9,13 +9,43 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-Draw = Callable[[Tensor, Sequence[Tensor]], tuple[Tensor, Tensor] | None]
-"""draw(logits [vocab], drafted before it in this round) -> (id [], q): how a drafter turns logits into its next token.
 
-None ends the chain there (see draft_length.Policy.unsure). q is the full distribution [vocab] under rejection and
-block, else only the probability [] of the id. The decoder owns it, so that temperature, truncation and noise are the
-same on both sides; it waits for the device only where a policy looks at the logits.
-"""
+class Draw(Protocol):
+    """How a drafter turns what it has into its next token. The decoder owns it, so that temperature, truncation and
+    noise are the same on both sides; it waits for the device only where a policy looks at the logits.
+    """
+
+    def __call__(self, logits: Tensor, drafted: Sequence[Tensor]) -> tuple[Tensor, Tensor] | None:
+        """(id [], q) from logits [vocab], after the tokens drafted before it in this round.
+
+        None ends the chain there (see Policy.unsure). q is the full distribution [vocab] under rejection and block,
+        else only the probability [] of the id.
+        """
+
+    def goes_on(self) -> bool:
+        """Whether a drafter should run one draft step more for this chain (see Policy.goes_on)."""
+
+    def pays(self, alpha: float) -> bool:
+        """Whether a drafter that copies should copy one token more (see Policy.pays)."""
+
+
+@dataclass(frozen=True, slots=True)
+class FreeDraw:
+    """Draws by a function, as often as there is room: for whoever asks a drafter without a lane."""
+
+    draw: Callable[[Tensor, Sequence[Tensor]], tuple[Tensor, Tensor] | None]
+
+    def __call__(self, logits: Tensor, drafted: Sequence[Tensor]) -> tuple[Tensor, Tensor] | None:
+        """As the function does."""
+        return self.draw(logits, drafted)
+
+    def goes_on(self) -> bool:
+        """Always."""
+        return True
+
+    def pays(self, alpha: float) -> bool:
+        """Always."""
+        return True
 
 
 @dataclass(slots=True)

@@ -16,11 +16,11 @@ from torch import Tensor
 from specdemo.decoding import verification
 from specdemo.decoding.autoregressive import draw_one
 from specdemo.decoding.clock import Clock
-from specdemo.decoding.draft_length import Fixed, Policy
 from specdemo.decoding.drafter import Draft, Drafter
 from specdemo.decoding.ending import Ending
 from specdemo.decoding.faults import refuse_nan
 from specdemo.decoding.params import SamplingParams
+from specdemo.decoding.policy import Fixed, Policy
 from specdemo.decoding.runner import Runner, on_device, prefill
 from specdemo.decoding.sampling import Sampler, Stream, race_winner
 from specdemo.decoding.steps import Drafted, Origin, Rule, Step, Token, Verdict, Why
@@ -72,7 +72,7 @@ def speculative(
         asked = policy.next()
         wanted = min(asked, ending.left - 1)  # a draft never runs past the budget or the context
         dice.start(position=length + 1)
-        draft = drafter.propose(wanted, dice.draw) if wanted else Draft(last[:0])
+        draft = drafter.propose(wanted, dice) if wanted else Draft(last[:0])
         k = len(draft.ids)
         clock.lap("draft")
         aux_layers = drafter.aux_layers if policy.drafts else ()
@@ -176,7 +176,19 @@ class Dice:
         self.position = position
         self.unsure = False
 
-    def draw(self, logits: Tensor, drafted: Sequence[Tensor]) -> tuple[Tensor, Tensor] | None:
+    def goes_on(self) -> bool:
+        """Whether the chain's next draft step is worth running (see Policy.goes_on)."""
+        goes_on = self.policy.goes_on()
+        self.unsure |= not goes_on
+        return goes_on
+
+    def pays(self, alpha: float) -> bool:
+        """Whether a token more of the chain, with this chance, is worth proposing (see Policy.pays)."""
+        pays = self.policy.pays(alpha)
+        self.unsure |= not pays
+        return pays
+
+    def __call__(self, logits: Tensor, drafted: Sequence[Tensor]) -> tuple[Tensor, Tensor] | None:
         """The drafter's next token (see drafter.Draw)."""
         if self.policy.unsure(logits):  # before the token is drawn: it must not depend on its noise
             self.unsure = True

@@ -48,6 +48,7 @@ class DraftLength(StrEnum):
     CONFIDENCE = "confidence"
     ENTROPY = "entropy"
     COST_OPTIMAL = "cost optimal"
+    MARGINAL_GAIN = "marginal gain"
     INTERVALS = "intervals"
     FALLBACK = "fallback"
     ACCEPTANCE_FALLBACK = "acceptance fallback"

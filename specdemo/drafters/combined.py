@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 from torch import Tensor
 
@@ -89,8 +90,9 @@ class CombinedDrafter:
     def propose(self, gamma: int, draw: Draw) -> Draft:
         """The lookup's tokens (a one-hot q) or the model's."""
         self._copied, self._matched = self.lookup.look_up(gamma, counted=max(MATCHED))
-        if self._copied and self._of_matches[self._matched].alpha >= self._of_model.alpha:
-            return self.lookup.draft_of(self._copied)
+        alpha = self._of_matches[self._matched].alpha if self._copied else 0.0
+        if self._copied and alpha >= self._of_model.alpha:
+            return self.lookup.draft_of(list(takewhile(lambda token: draw.pays(alpha), self._copied)))
         draft = self.model.propose(gamma, draw)
         self._drafted = len(draft.ids)
         return draft

@@ -83,14 +83,75 @@ AttendLayer = Callable[[int, HeadLayer, Tensor], Tensor]
 """attend(index, layer, normed rows) -> what the rows see [n, heads * head_dim]; keys and values are its own."""
 
 
-class HeadDrafter:
-    """Drafts with a head. The target hands over the hidden states that its own passes computed; no second pass."""
+class Head:
+    """What a head computes of rows, whoever keeps their keys and values."""
 
     def __init__(self, config: HeadConfig, weights: HeadWeights):
         self.config = config
         self.aux_layers = config.aux_layers
         self.max_length = config.max_length
         self._weights = weights
+
+    def _read(self, hidden: Tensor) -> Tensor:
+        """Features [n, d] from the target's hidden states [n, len(aux) * width]."""
+        w = self._weights
+        hidden = hidden.to(w.norm.dtype)
+        if w.fc_norms:
+            chunks = hidden.chunk(len(w.fc_norms), dim=-1)
+            hidden = torch.cat([self._norm(c, n) for c, n in zip(chunks, w.fc_norms, strict=True)], dim=-1)
+        return w.fc(hidden)
+
+    def _through_layers(self, ids: Tensor, feature: Tensor, attend: AttendLayer) -> Tensor:
+        """What the rows that follow ids [n] with features [n, d] take as their features [n, d]."""
+        config, w = self.config, self._weights
+        first, *others = w.layers
+        embedding = self._norm(F.embedding(ids, w.embed).to(w.norm.dtype), first.input_norm)
+        normed = self._norm(feature, first.hidden_norm)
+        residual = normed if config.norm_before_residual else feature
+        x = self._layer(0, torch.cat([embedding, normed], dim=-1), residual, attend)
+        for i, layer in enumerate(others, start=1):
+            x = self._layer(i, self._norm(x, layer.input_norm), x, attend)
+        return self._norm(x, w.norm) if config.norm_output else x
+
+    def _head(self, feature: Tensor) -> Tensor:
+        """Logits [draft vocab] of the one row of a feature [1, d]."""
+        return self._logits_of(feature)[0]
+
+    def _logits_of(self, feature: Tensor) -> Tensor:
+        """Logits [n, draft vocab] of rows of features [n, d]."""
+        w = self._weights
+        return w.lm_head(feature if self.config.norm_output else self._norm(feature, w.norm))
+
+    def _over_target_vocabulary(self, logits: Tensor) -> Tensor:
+        """[vocab] from [draft vocab]: what the pruned vocabulary leaves out has probability 0."""
+        full = logits.new_full((self.config.vocab_size,), float("-inf"), dtype=torch.float32)
+        full[self._weights.target_ids] = logits.float()
+        return full
+
+    def _layer(self, index: int, x: Tensor, residual: Tensor, attend: AttendLayer) -> Tensor:
+        layer = self._weights.layers[index]
+        x = layer.o.add(attend(index, layer, x), residual)
+        gate, up = layer.gate_up(self._norm(x, layer.post_norm)).chunk(2, dim=-1)
+        return layer.down.add(F.silu(gate) * up, x)
+
+    def _heads(self, layer: HeadLayer, x: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """q, k and v [heads, n, head_dim] of n rows, turned by cos and sin [n, head_dim]."""
+        config = self.config
+        sizes = [config.heads, config.key_heads, config.key_heads]
+        q, k, v = layer.qkv(x).view(len(x), sum(sizes), config.head_dim).transpose(0, 1).split(sizes)
+        if layer.q_norm is not None:
+            q, k = self._norm(q, layer.q_norm), self._norm(k, layer.k_norm)
+        return _rotated(q, cos, sin), _rotated(k, cos, sin), v
+
+    def _norm(self, x: Tensor, weight: Tensor) -> Tensor:
+        return rms_norm(x, weight, self.config.eps)
+
+
+class HeadDrafter(Head):
+    """Drafts with a head. The target hands over the hidden states that its own passes computed; no second pass."""
+
+    def __init__(self, config: HeadConfig, weights: HeadWeights):
+        super().__init__(config, weights)
         self._kv = KVCache(len(weights.layers))
         self._feature = weights.embed  # [1, d] after the last committed row: the feature of the next one
         self._logits = weights.embed  # [draft vocab] of the last committed row: the next round's first draft
@@ -132,8 +193,9 @@ class HeadDrafter:
             token, q = drawn
             tokens.append(token)
             qs.append(q)
-            if i + 1 < gamma:
-                feature, logits = self._run(token[None], feature)
+            if i + 1 == gamma or not draw.goes_on():
+                break
+            feature, logits = self._run(token[None], feature)
         return Draft.of(tokens, qs, self._weights.embed.device)
 
     def commit(self, tokens: Sequence[int], accepted: int, hidden: Tensor | None) -> None:
@@ -146,49 +208,11 @@ class HeadDrafter:
         self._feature, self._logits = self._run(ids, self._read(hidden))
         self._committed = self._kv.length
 
-    def _read(self, hidden: Tensor) -> Tensor:
-        """Features [n, d] from the target's hidden states [n, len(aux) * width]."""
-        w = self._weights
-        hidden = hidden.to(w.norm.dtype)
-        if w.fc_norms:
-            chunks = hidden.chunk(len(w.fc_norms), dim=-1)
-            hidden = torch.cat([self._norm(c, n) for c, n in zip(chunks, w.fc_norms, strict=True)], dim=-1)
-        return w.fc(hidden)
-
     def _run(self, ids: Tensor, feature: Tensor) -> tuple[Tensor, Tensor]:
-        """Append rows of ids [n] and features [n, d] to the cache; feature [1, d] and logits behind the last of them."""
+        """Append rows of ids [n] and features [n, d] to the cache; feature [1, d] and logits of the last."""
         feature = self._through_layers(ids, feature, self._attend)[-1:]
         self._kv.advance(ids)
         return feature, self._head(feature)
-
-    def _through_layers(self, ids: Tensor, feature: Tensor, attend: AttendLayer) -> Tensor:
-        """What the rows that follow ids [n] with features [n, d] take as their features [n, d]."""
-        config, w = self.config, self._weights
-        first, *others = w.layers
-        embedding = self._norm(F.embedding(ids, w.embed).to(w.norm.dtype), first.input_norm)
-        normed = self._norm(feature, first.hidden_norm)
-        residual = normed if config.norm_before_residual else feature
-        x = self._layer(0, torch.cat([embedding, normed], dim=-1), residual, attend)
-        for i, layer in enumerate(others, start=1):
-            x = self._layer(i, self._norm(x, layer.input_norm), x, attend)
-        return self._norm(x, w.norm) if config.norm_output else x
-
-    def _head(self, feature: Tensor) -> Tensor:
-        """Logits [draft vocab] of the one row of a feature [1, d]."""
-        w = self._weights
-        return w.lm_head(feature if self.config.norm_output else self._norm(feature, w.norm))[0]
-
-    def _over_target_vocabulary(self, logits: Tensor) -> Tensor:
-        """[vocab] from [draft vocab]: what the pruned vocabulary leaves out has probability 0."""
-        full = logits.new_full((self.config.vocab_size,), float("-inf"), dtype=torch.float32)
-        full[self._weights.target_ids] = logits.float()
-        return full
-
-    def _layer(self, index: int, x: Tensor, residual: Tensor, attend: AttendLayer) -> Tensor:
-        layer = self._weights.layers[index]
-        x = layer.o.add(attend(index, layer, x), residual)
-        gate, up = layer.gate_up(self._norm(x, layer.post_norm)).chunk(2, dim=-1)
-        return layer.down.add(F.silu(gate) * up, x)
 
     def _attend(self, index: int, layer: HeadLayer, x: Tensor) -> Tensor:
         """Causal attention of n rows over the held ones and themselves: [n, heads * head_dim]."""
@@ -201,18 +225,6 @@ class HeadDrafter:
             mask = torch.ones(n, start + n, dtype=torch.bool, device=x.device).tril_(start)
         out = F.scaled_dot_product_attention(q[None], k, v, attn_mask=mask, enable_gqa=True)
         return out[0].transpose(0, 1).reshape(n, -1)
-
-    def _heads(self, layer: HeadLayer, x: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """q, k and v [heads, n, head_dim] of n rows, turned by cos and sin [n, head_dim]."""
-        config = self.config
-        sizes = [config.heads, config.key_heads, config.key_heads]
-        q, k, v = layer.qkv(x).view(len(x), sum(sizes), config.head_dim).transpose(0, 1).split(sizes)
-        if layer.q_norm is not None:
-            q, k = self._norm(q, layer.q_norm), self._norm(k, layer.k_norm)
-        return _rotated(q, cos, sin), _rotated(k, cos, sin), v
-
-    def _norm(self, x: Tensor, weight: Tensor) -> Tensor:
-        return rms_norm(x, weight, self.config.eps)
 
 
 def _rotated(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:

@@ -52,6 +52,8 @@ class ModelDrafter:
             token, q = drawn
             tokens.append(token)
             qs.append(q)
+            if self._ran + 1 < gamma and not draw.goes_on():
+                break
             ids = token[None]
         return Draft.of(tokens, qs, self.runner.device)
 

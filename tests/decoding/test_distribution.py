@@ -15,10 +15,10 @@ from torch import Tensor
 
 from specdemo.decoding import sampling
 from specdemo.decoding.autoregressive import autoregressive
-from specdemo.decoding.draft_length import Policy
 from specdemo.decoding.drafter import Draft, Drafter, Draw
 from specdemo.decoding.ending import Ending, Limits
 from specdemo.decoding.params import SamplingParams
+from specdemo.decoding.policy import Policy
 from specdemo.decoding.sampling import Stream
 from specdemo.decoding.speculative import speculative
 from specdemo.decoding.steps import Rule

@@ -11,7 +11,7 @@ from itertools import pairwise
 import pytest
 import torch
 
-from specdemo.decoding import draft_length
+from specdemo.decoding import cost_optimal
 from specdemo.decoding import speculative as loop
 from specdemo.decoding.draft_length import (
     AcceptanceFallback,
@@ -199,11 +199,11 @@ def drop_what_was_drawn(self: loop.Dice, logits: torch.Tensor, drafted: Sequence
     return None if q[token] < 0.4 else drawn
 
 
-DRAW = loop.Dice.draw
+DRAW = loop.Dice.__call__
 
 
 def test_one_that_ends_after_it_drew_does_not_and_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loop.Dice, "draw", drop_what_was_drawn)
+    monkeypatch.setattr(loop.Dice, "__call__", drop_what_was_drawn)
     assert power(*long_run(Rule.REJECTION, tokens=4500)) > 0.999
 
 
@@ -370,7 +370,7 @@ def test_a_single_accident_of_the_clock_is_not_believed() -> None:
 
 
 def test_what_it_knows_of_costs_is_measured_interpolated_and_flat_beyond() -> None:
-    costs = draft_length._Costs()
+    costs = cost_optimal._Costs()
     assert costs.seconds(4) is None
     for k, draft, verify in ((4, 0.8, 1.4), (4, 0.4, 1.4), (0, 0.0, 1.0), (4, 9.0, 1.4), (0, 0.0, 1.0), (4, 0.4, 1.4)):
         costs.learn(step(k, 0, draft=draft, verify=verify))
@@ -379,7 +379,7 @@ def test_what_it_knows_of_costs_is_measured_interpolated_and_flat_beyond() -> No
 
 
 def test_what_it_expects_moves_to_what_it_sees() -> None:
-    known = draft_length._Acceptance(4)
+    known = cost_optimal._Acceptance(4)
     assert known.expected()[0] == 1
     for n in [3, 1, 0, 2, 4] * 60:
         known.learn(step(4, n))

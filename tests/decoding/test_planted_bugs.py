@@ -183,12 +183,12 @@ def test_a_target_left_unprocessed_is_caught(rule: Rule) -> None:
 
 def raw_q(monkeypatch: pytest.MonkeyPatch) -> None:
     """The draft is drawn from the processed distribution; the rule is given softmax(logits)."""
-    draw = loop.Dice.draw
+    draw = loop.Dice.__call__
 
     def draw_and_tell_raw(self: loop.Dice, logits: Tensor, drafted: list[Tensor]) -> tuple[Tensor, Tensor]:
         return draw(self, logits, drafted)[0], logits.softmax(-1)
 
-    monkeypatch.setattr(loop.Dice, "draw", draw_and_tell_raw)
+    monkeypatch.setattr(loop.Dice, "__call__", draw_and_tell_raw)
 
 
 def one_side_unprocessed(monkeypatch: pytest.MonkeyPatch) -> None:

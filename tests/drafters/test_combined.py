@@ -10,7 +10,7 @@ from torch import Tensor
 
 from specdemo.bench.random_head import random_head
 from specdemo.decoding.autoregressive import autoregressive
-from specdemo.decoding.drafter import Draft, Drafter, Draw
+from specdemo.decoding.drafter import Draft, Drafter, Draw, FreeDraw
 from specdemo.decoding.ending import Ending, Limits
 from specdemo.decoding.params import SamplingParams
 from specdemo.decoding.speculative import speculative
@@ -107,17 +107,30 @@ def begin(drafter: Drafter, runner: GeneralRunner, prompt: list[int], first: int
     drafter.begin(torch.tensor(prompt), first, out.hidden, 500)
 
 
-def greedy(logits: Tensor, drafted: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+def likeliest(logits: Tensor, drafted: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
     return logits.argmax(), logits.new_ones(())
 
 
+greedy = FreeDraw(likeliest)
+
+
+class Copying:
+    """Lets so many tokens be copied."""
+
+    def __init__(self, most: int) -> None:
+        self.answers = iter([True] * most)
+
+    def pays(self, alpha: float) -> bool:
+        return next(self.answers, False)
+
+
 def forced(ids: Sequence[int]) -> Draw:
-    return lambda logits, drafted: (torch.tensor(ids[len(drafted)]), logits.new_ones(()))
+    return FreeDraw(lambda logits, drafted: (torch.tensor(ids[len(drafted)]), logits.new_ones(())))
 
 
 def next_logits(drafter: Drafter) -> Tensor:
     seen: list[Tensor] = []
-    drafter.propose(3, lambda logits, drafted: (seen.append(logits), greedy(logits, drafted))[1])
+    drafter.propose(3, FreeDraw(lambda logits, drafted: (seen.append(logits), greedy(logits, drafted))[1]))
     return torch.stack(seen)
 
 
@@ -162,6 +175,11 @@ def test_a_long_match_is_copied_with_a_one_hot_q_and_no_match_is_the_models() ->
     drafter = begun([1, 2, 3, 4, 5])
     draft = drafter.propose(3, greedy)
     assert draft.ids.tolist() == [9, 9, 9] and draft.q is not None
+
+
+@pytest.mark.parametrize("most", [0, 1, 2])
+def test_a_copy_is_as_long_as_it_pays(most: int) -> None:
+    assert begun([1, 2, 3, 4, 5, 1, 2, 3, 4]).propose(3, Copying(most)).ids.tolist() == [5, 1, 2][:most]
 
 
 def test_both_are_told_every_round_whoever_proposed() -> None:

@@ -13,6 +13,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from specdemo.decoding.autoregressive import autoregressive
+from specdemo.decoding.drafter import FreeDraw
 from specdemo.decoding.ending import Ending, Limits
 from specdemo.decoding.params import SamplingParams
 from specdemo.decoding.speculative import speculative
@@ -47,7 +48,7 @@ def unrolled(head: HeadDrafter, row: int, hidden: Tensor, ids: Tensor) -> list[T
 
     prompt = torch.cat([ids.new_zeros(1), ids[:row]])  # the first row pairs position 0 with the token after it
     head.begin(prompt, int(ids[row]), hidden[: row + 1], capacity=64)
-    head.propose(made.STEPS, force)
+    head.propose(made.STEPS, FreeDraw(force))
     return seen
 
 
@@ -85,7 +86,7 @@ def test_a_committed_round_leaves_what_a_fresh_prompt_of_the_same_tokens_would()
 
 def _next_logits(head: HeadDrafter) -> Tensor:
     seen: list[Tensor] = []
-    head.propose(2, lambda logits, drafted: (seen.append(logits), (logits.argmax(), logits.max()))[1])
+    head.propose(2, FreeDraw(lambda logits, drafted: (seen.append(logits), (logits.argmax(), logits.max()))[1]))
     return torch.stack(seen)
 
 

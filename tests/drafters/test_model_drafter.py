@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from specdemo.decoding.drafter import FreeDraw
 from specdemo.drafters.model import ModelDrafter
 from tests.tables import TableRunner, tables
 from tests.threads import one_thread  # noqa: F401
@@ -43,7 +44,7 @@ def test_proposals_continue_what_was_committed(first: int, rounds: list[tuple[in
     output = [first]
     for gamma, accepted, own in rounds:
         gamma = min(gamma, DEPTH - len(output))
-        draft = drafter.propose(gamma, greedy).ids.tolist() if gamma else []
+        draft = drafter.propose(gamma, FreeDraw(greedy)).ids.tolist() if gamma else []
         assert draft == continuation(output, gamma)
         accepted = min(accepted, len(draft))
         tokens = [*draft[:accepted], own]
@@ -59,7 +60,7 @@ def test_proposals_continue_what_was_committed(first: int, rounds: list[tuple[in
 def test_q_is_what_each_token_was_drawn_from() -> None:
     drafter = ModelDrafter(TableRunner(MODEL))
     drafter.begin(torch.tensor(MODEL.prompt), 1, None, 100)
-    draft = drafter.propose(3, greedy)
+    draft = drafter.propose(3, FreeDraw(greedy))
     assert draft.q.shape == (3, VOCAB)
     assert torch.equal(draft.q[0], MODEL.levels[1][1].softmax(-1))
 
@@ -69,8 +70,8 @@ def test_nothing_of_a_prompt_is_left_in_the_next(accepted: int) -> None:
     drafter = ModelDrafter(TableRunner(MODEL))
     for first in (2, 0):
         drafter.begin(torch.tensor(MODEL.prompt), first, None, 100)
-        draft = drafter.propose(3, greedy).ids.tolist()
+        draft = drafter.propose(3, FreeDraw(greedy)).ids.tolist()
         assert draft == continuation([first], 3)
         if first:
             drafter.commit([*draft[:accepted], 1], accepted, None)
-            drafter.propose(2, greedy)  # left hanging, as a stopped run leaves it
+            drafter.propose(2, FreeDraw(greedy))  # left hanging, as a stopped run leaves it

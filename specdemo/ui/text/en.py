@@ -319,6 +319,7 @@ STRINGS = {
     "draft_length.confidence": "stop below 40 % confidence",
     "draft_length.entropy": "stop above 2 nats of entropy",
     "draft_length.cost optimal": "cost-optimal",
+    "draft_length.marginal gain": "while one more pays",
     "draft_length.intervals": "a plain step every 64 tokens",
     "draft_length.fallback": "plain once it does not pay",
     "draft_length.acceptance fallback": "plain once acceptance is under 40 %",

@@ -292,6 +292,7 @@ STRINGS = {
     "draft_length.confidence": "置信度低于 40 % 即停",
     "draft_length.entropy": "熵高于 2 奈特即停",
     "draft_length.cost optimal": "成本最优",
+    "draft_length.marginal gain": "再多一个仍划算时",
     "draft_length.intervals": "每 64 词元普通一步",
     "draft_length.fallback": "不合算即转普通解码",
     "draft_length.acceptance fallback": "接受率低于 40 % 即转普通解码",

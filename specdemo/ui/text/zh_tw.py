@@ -292,6 +292,7 @@ STRINGS = {
     "draft_length.confidence": "信心低於 40 % 即停",
     "draft_length.entropy": "熵高於 2 奈特即停",
     "draft_length.cost optimal": "成本最佳",
+    "draft_length.marginal gain": "再多一個仍划算時",
     "draft_length.intervals": "每 64 詞元普通一步",
     "draft_length.fallback": "不划算即轉普通解碼",
     "draft_length.acceptance fallback": "接受率低於 40 % 即轉普通解碼",
