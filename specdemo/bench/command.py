@@ -10,7 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
-from specdemo.bench import report, task_report
+import torch
+
+from specdemo.bench import gpu, report, task_report
 from specdemo.bench.contest import PROMPTS, Contest, Settings
 from specdemo.bench.measure import THRESHOLD
 from specdemo.bench.page_client import PageFailed
@@ -22,7 +24,9 @@ from specdemo.environment import Watch, busy_processes, environment
 from specdemo.lab.experiment import LabRefused
 from specdemo.lab.prompts import TASKS, read_prompts
 from specdemo.models.errors import ModelUnavailable, PairRefused
+from specdemo.models.loading import resolve_device
 from specdemo.models.pair_options import COMBINED, EMBEDDED, MAX_GAMMA, NGRAM, usual_drafters
+from specdemo.models.precision import DTYPES, Precision
 from specdemo.option_names import dashed, named
 from specdemo.race import RequestRefused
 from specdemo.trace_files import Unwritable, refuse_unwritable
@@ -41,6 +45,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     instead.add_argument(
         "--tasks", action="store_true", help="what each drafter is worth on six kinds of prompts, instead"
+    )
+    instead.add_argument(
+        "--gpu",
+        action="store_true",
+        help="what the engine reaches on a CUDA device: real shapes with random weights, simulated acceptance, instead",
     )
     named = f"a part of {','.join(ROWS)}, or with --steps of {','.join(STEP_ROWS)} (all)"
     parser.add_argument("--only", default="", metavar="ROWS", help=named)
@@ -97,7 +106,7 @@ def main(args: argparse.Namespace) -> int:
     """Measure and show; 0 when every result is sound, 1 when one is void, 2 when nothing could be measured."""
     try:
         refuse_unwritable(args.json)
-        shown, kept, sound = (_tasks if args.tasks else _rows)(args)
+        shown, kept, sound = (_gpu if args.gpu else _tasks if args.tasks else _rows)(args)
     except (Refused, LabRefused, Unwritable, RequestRefused, ModelUnavailable, PairRefused, PageFailed) as error:
         print(error, file=sys.stderr)
         return REFUSED
@@ -124,6 +133,29 @@ def _rows(args: argparse.Namespace) -> Measured:
             results += known[row](contest)
     facts, machine = contest.ngram.facts, environment(str(contest.ngram.target.device))
     about = (results, settings, facts, machine)
+    return report.table(*about), report.to_json(*about), not any(result.faults for result in results)
+
+
+def _gpu(args: argparse.Namespace) -> Measured:
+    device = resolve_device(args.device)
+    if device.type != "cuda":
+        raise Refused("There is no CUDA device here, and --gpu measures one: leave it out to measure what is here.")
+    free = torch.cuda.mem_get_info(device)[0]
+    if free < gpu.FREE:
+        raise Refused(
+            f"The larger pair takes {gpu.FREE >> 30} GiB, and {free / 2**30:.0f} GiB are free on {device}: free some, "
+            "or name another device with --device."
+        )
+    half = Precision.BF16 if torch.cuda.is_bf16_supported(including_emulation=False) else Precision.FP16
+    budget = {"new_tokens": gpu.NEW_TOKENS} if args.new_tokens is None and not args.quick else {}
+    settings = replace(_settings(args), target="random weights", precision=str(half), device=str(device), **budget)
+    _look_around(args.strict)
+    plan = gpu.Plan(
+        device, DTYPES[half], gamma=settings.gamma, new_tokens=settings.new_tokens, repeats=settings.repeats
+    )
+    results = gpu.measure(plan, Watch(), _tell)
+    facts = {"pairs": ", ".join(shapes.name for shapes in plan.pairs), "weights": f"random, {half}"}
+    about = (results, settings, facts, environment(str(device)))
     return report.table(*about), report.to_json(*about), not any(result.faults for result in results)
 
 

@@ -13,7 +13,13 @@ from specdemo.drafters.head import HeadConfig, HeadDrafter, HeadLayer, HeadWeigh
 DRAFT_VOCABULARY = 8192
 
 
-def random_head(config: PreTrainedConfig, embedding: Tensor, vocab_size: int, max_length: int) -> HeadDrafter:
+def random_head(
+    config: PreTrainedConfig,
+    embedding: Tensor,
+    vocab_size: int,
+    max_length: int,
+    draft_vocabulary: int = DRAFT_VOCABULARY,
+) -> HeadDrafter:
     """An EAGLE-3 head for a target with this text configuration and embedding [vocab, width], in its dtype."""
     width, count = config.hidden_size, config.num_hidden_layers
     key_heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
@@ -36,7 +42,7 @@ def random_head(config: PreTrainedConfig, embedding: Tensor, vocab_size: int, ma
         down=matrix(width, config.intermediate_size),
     )
     aux_layers = (min(1, count - 1), count // 2, count - 1)
-    ids = torch.arange(min(DRAFT_VOCABULARY, vocab_size), device=embedding.device)
+    ids = torch.arange(min(draft_vocabulary, vocab_size), device=embedding.device)
     cos, sin = LlamaRotaryEmbedding(config)(torch.zeros(1), torch.arange(max_length + 1)[None])
     weights = HeadWeights(
         embed=embedding,
