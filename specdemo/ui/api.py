@@ -6,6 +6,7 @@ What cannot be had is an error whose message is a sentence.
 """
 
 import json
+import time
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Literal
 
@@ -28,6 +29,7 @@ from specdemo.ui.worker import Began, Ended, Event, Loading, Order, Refused, Wai
 
 VERSION = 1  # of every answer; it grows when a key goes or changes its meaning, not when one is added
 STREAM_SECONDS = 0.05  # steps that come within so long are one message
+HEARTBEAT_SECONDS = 0.25  # between two messages of a call that runs
 WAIT_SECONDS = 0.8  # between two messages of a call that only waits: without one, a client that left is not noticed
 
 
@@ -188,11 +190,15 @@ class Api:
         """
         typed = {name: value for name, value in locals().items() if name in self._fresh}
         record, state = RaceRecord(readable(prompt), Request(prompt_ids=())), "waiting"
+        told, at = "", 0.0
         for events in self._run(visitor, prompt, typed, STREAM_SECONDS):
             for event in events:
                 state = _fold(record, event) or state
             steps = [_step(event) for event in events if isinstance(event, Wrote)]
-            yield {"version": VERSION, "state": state, "steps": steps}
+            now = time.monotonic()
+            if steps or state != told or now - at >= HEARTBEAT_SECONDS:
+                told, at = state, now
+                yield {"version": VERSION, "state": state, "steps": steps}
 
     def pairs(self) -> dict:
         """What can be raced here: the pair that is loaded, the drafters, the choices of every setting, the bounds."""

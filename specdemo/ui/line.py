@@ -76,7 +76,7 @@ class Line:
     def place(self, ticket: Ticket) -> Place:
         """Where it stands now."""
         with self._changed:
-            before = self._tickets.index(ticket)
+            before = max(1, self._tickets.index(ticket))  # its turn may have come since it last looked
             if not self._lasted:
                 return Place(before)
             usual = sum(self._lasted) / len(self._lasted)
