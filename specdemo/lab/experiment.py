@@ -53,5 +53,6 @@ class Experiment(Generic[Options]):
 
 def missing(cells: Sequence[Row], rows: Sequence[Row]) -> list[Row]:
     """The cells that have no row yet."""
-    done = [row.items() for row in rows]
-    return [cell for cell in cells if not any(cell.items() <= row for row in done)]
+    settings = {tuple(cell) for cell in cells}
+    done = {(names, tuple(row.get(name) for name in names)) for names in settings for row in rows}
+    return [cell for cell in cells if (tuple(cell), tuple(cell.values())) not in done]
