@@ -14,10 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from specdemo import race as race_module
+from specdemo.decoding.faults import DecodingFault
 from specdemo.decoding.params import SamplingParams
+from specdemo.decoding.runner import Output
 from specdemo.decoding.steps import DraftLength, Origin, Rule, Step, Stop, Token
 from specdemo.drafters.model import ModelDrafter
-from specdemo.race import Lane, Mode, Request, RequestRefused, check, race
+from specdemo.race import Lane, LaneStep, Mode, Request, RequestRefused, check, race
 from tests.tables import ChainRunner, Tables
 from tests.threads import one_thread  # noqa: F401
 
@@ -264,3 +266,38 @@ def test_lanes_share_no_runner() -> None:
     lengths = [(pair.target.length, pair.target_twin.length) for _ in events]
     assert all(a[0] <= b[0] and a[1] <= b[1] + 3 for a, b in pairwise(lengths))
     assert pair.target.ids == pair.target_twin.ids[: len(pair.target.ids)]
+
+
+class Broken(ChainRunner):
+    """Gives what is not a number from its fourth forward on."""
+
+    forwards = 0
+
+    def forward(self, ids: torch.Tensor, rows: int, aux_layers: tuple[int, ...] = ()) -> Output:
+        out = super().forward(ids, rows, aux_layers)
+        self.forwards += 1
+        if self.forwards > 3 and rows:
+            out.logits[:] = torch.nan
+        return out
+
+
+def until_the_fault(pair: ToyPair, said: str) -> list[LaneStep]:
+    """Everything that the race yields before it raises."""
+    seen: list[LaneStep] = []
+    with pytest.raises(DecodingFault, match=said):
+        seen.extend(race(pair, REQUEST))
+    return seen
+
+
+def test_a_broken_draft_stops_its_lane_and_not_the_other() -> None:
+    pair = ToyPair(drafter=ModelDrafter(Broken(CHAIN)))
+    seen = until_the_fault(pair, "^The draft model's output is not a number, so this lane stops here")
+    lanes = {lane: [one.step for one in seen if one.lane is lane] for lane in Lane}
+    assert lanes[Lane.BASELINE][-1].stop is Stop.BUDGET and len(lanes[Lane.BASELINE]) == 20
+    assert 0 < len(lanes[Lane.SPECULATIVE]) < 20 and lanes[Lane.SPECULATIVE][-1].stop is None
+
+
+def test_a_broken_target_stops_both_lanes() -> None:
+    pair = ToyPair(target=Broken(CHAIN), target_twin=Broken(CHAIN))
+    seen = until_the_fault(pair, "^The target model's output is not a number")
+    assert {one.lane for one in seen} == set(Lane) and not any(one.step.stop for one in seen)

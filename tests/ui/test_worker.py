@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
+import sys
 import threading
+import time
+from dataclasses import replace
+
+import pytest
 
 from specdemo.race import Lane, Request
+from specdemo.recording import RaceRecord
 from specdemo.ui.desk import Desk
-from specdemo.ui.worker import Began, Ended, Event, Loading, Order, Refused, Waiting, Worker, Wrote
+from specdemo.ui.runs import Run
+from specdemo.ui.show import Show
+from specdemo.ui.visitors import PUBLIC
+from specdemo.ui.worker import DIED, Began, Ended, Event, Loading, Order, Refused, Waiting, Worker, Wrote
 from tests.ui.synthetic import Synthetic
 
 SECONDS = 10
@@ -104,4 +114,27 @@ def test_nobody_is_left_holding_the_device() -> None:
     desk = Desk(script.engine(), SPEC)
     worker = Worker(desk, order()).start()
     events(worker)
-    assert desk.take(threading.Event(), lambda: None)
+    assert desk.take(threading.Event(), lambda place: None)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_thread_that_dies_of_what_is_no_exception_is_told_and_holds_nothing() -> None:
+    script = Synthetic()
+    engine = script.engine()
+    desk = Desk(replace(engine, race=lambda pair, request: sys.exit(3)), SPEC)
+    worker = Worker(desk, order()).start()
+    assert events(worker)[-1] == Refused("failed", {"message": DIED})
+    desk.engine = engine
+    assert isinstance(events(Worker(desk, order()).start())[-1], Ended)
+
+
+def test_a_wall_clock_that_goes_backwards_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = itertools.count(2e9, -3600)
+    monkeypatch.setattr(time, "time", lambda: next(now))
+    script = Synthetic()
+    desk = Desk(script.engine(), SPEC, PUBLIC)
+    show = Show(Run(RaceRecord("Tell me", Request(prompt_ids=()))))
+    show.take(events(Worker(desk, order()).start()))
+    assert show.over and not show.refused
+    assert show.record.comparison.speedup > 1
+    assert script.closed.is_set() and len(desk.line) == 0
