@@ -65,11 +65,12 @@ def spans(capacity: int) -> list[int]:
     """How many keys recordings read, longest first: all of a cache of this capacity, and powers of two below that.
 
     A recording reads as many whatever is held, the surplus masked; with too few of them short texts would pay for long.
+    One that reads nearly all is not worth its own.
     """
     shorter = [SHORTEST_SPAN]
     while 2 * shorter[-1] < capacity:
         shorter.append(2 * shorter[-1])
-    return [capacity, *(span for span in reversed(shorter) if span < capacity)]
+    return [capacity, *(span for span in reversed(shorter) if 4 * span <= 3 * capacity)]
 
 
 def roomy(capacity: int, longest: int) -> int:

@@ -147,8 +147,9 @@ def test_recorded_work_holds_no_number_of_the_hosts() -> None:
 def test_spans_double_up_to_the_whole_cache() -> None:
     assert spans(384) == [384]
     assert spans(512) == [512]
-    assert spans(544) == [544, 512]
-    assert spans(4128) == [4128, 4096, 2048, 1024, 512]
+    assert spans(544) == [544]
+    assert spans(700) == [700, 512]
+    assert spans(4128) == [4128, 2048, 1024, 512]
 
 
 def test_room_doubles_and_ends_with_the_context() -> None:
