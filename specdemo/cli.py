@@ -30,6 +30,7 @@ ROOMS = {  # commands of other rooms: add_arguments(parser) and main(args) are i
     "bench": ("specdemo.bench", "measure the engine against transformers' generate()"),
     "lab": ("specdemo.lab.command", "experiments: when it pays, and why"),
     "distill": ("specdemo.distill.main", "make a draft for a target"),
+    "doctor": ("specdemo.doctor", "what this machine can do, and what each preset would need"),
 }
 
 
@@ -57,6 +58,9 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("prompt", nargs="?", help="what to ask the model")
     parser.add_argument("--example", metavar="TASK", help="ask what an example of the page asks: code, summarise, ...")
     add_pair_options(parser.add_argument_group("the pair"))
+    parser.add_argument(
+        "--thinking", choices=("on", "off"), help="where the chat template knows of it (the template's own)"
+    )
     sampling = parser.add_argument_group("sampling, the same in both lanes")
     sampling.add_argument("--temperature", type=float, default=0.0, help="0 is greedy (0)")
     sampling.add_argument("--top-k", type=int, default=0, help="0 is off (0)")
@@ -94,7 +98,7 @@ def run(args: argparse.Namespace) -> int:
 
     from specdemo.environment import Watch
     from specdemo.loading_bar import LoadingBar
-    from specdemo.models.errors import ModelUnavailable, PairRefused
+    from specdemo.models.errors import MemoryShort, ModelUnavailable, PairRefused
     from specdemo.models.pair import load_pair
     from specdemo.race import check, check_settings
     from specdemo.trace_files import Unwritable, refuse_unwritable
@@ -109,13 +113,17 @@ def run(args: argparse.Namespace) -> int:
         check_settings(request)  # before the models load
         with LoadingBar() as progress:
             pair = load_pair(spec, progress)
-        request = replace(request, prompt_ids=_prompt_ids(prompt, pair))
+        request = replace(request, prompt_ids=_prompt_ids(prompt, pair, args.thinking))
         check(pair, request)
     except (ModelUnavailable, PairRefused, RequestRefused, Unwritable) as error:
         print(error, file=sys.stderr)
         return REFUSED
     watch = Watch() if args.json else None  # a look at all processes, for figures that are kept
-    record, interrupted = _race(console, pair, request, prompt)
+    try:
+        record, interrupted = _race(console, pair, request, prompt)
+    except MemoryShort as error:
+        print(error, file=sys.stderr)
+        return REFUSED
     if watch is not None:
         record.known.environment["busy meanwhile"] = f"{sum(one.share for one in watch.busy()):.1f} cores, by others"
     kept = args.json is None or _keep(args.json, record)
@@ -127,11 +135,12 @@ def run(args: argparse.Namespace) -> int:
     return INTERRUPTED if interrupted else 0 if kept else REFUSED
 
 
-def _prompt_ids(prompt: str, pair: Pair) -> tuple[int, ...]:
+def _prompt_ids(prompt: str, pair: Pair, thinking: str | None) -> tuple[int, ...]:
     from specdemo.models.text import encode_chat
 
     try:
-        return tuple(encode_chat(pair.tokenizer, [{"role": "user", "content": prompt}]))
+        messages = [{"role": "user", "content": prompt}]
+        return tuple(encode_chat(pair.tokenizer, messages, None if thinking is None else thinking == "on"))
     except ValueError as error:
         raise RequestRefused(str(error)) from error
 

@@ -30,6 +30,7 @@ FLOORS = {
     "specdemo.terminal": 5,
     "specdemo.lab": 6,
     "specdemo.distill": 6,
+    "specdemo.doctor": 6,
     "specdemo.bench": 7,
     "specdemo.ui": 7,
     "specdemo.cli": 8,

@@ -166,13 +166,12 @@ def _describe(title: str, origin: str, folder: Path, repository: str | None = No
 def _require_weights(source: Source) -> None:
     if any(source.folder.glob("model*.safetensors")):
         return
-    pickled = ""
-    if source.repository:  # nothing else was fetched
-        pickled = " (pickled ones are never read, since they can run code when they are opened)"
-    elif any(source.folder.glob("*.bin")):
-        pickled = " (it has pickled weights, which can run code when they are opened)"
+    perhaps = " (pickled ones are never read, since they can run code when they are opened)"  # nor were they fetched
+    pickled = " (it has pickled weights, which can run code when they are opened)"
+    has_pickle = any(source.folder.glob("*.bin"))
     raise ModelUnavailable(
-        f"{source.title} has no safetensors weights{pickled}: convert it with save_pretrained, or choose another model."
+        f"{source.title} has no safetensors weights{perhaps if source.repository else pickled if has_pickle else ''}: "
+        "convert it with save_pretrained, or choose another model."
     )
 
 

@@ -79,8 +79,13 @@ def gigabytes(n: float) -> str:
 
 def part(config: PreTrainedConfig, precision: Precision, device: torch.device, double: bool = False) -> Part:
     """A causal language model's, from its configuration alone. double: int4 quantises its scales, too."""
-    dtype = compute_dtype(precision, device)
-    model = skeleton(config, dtype)
+    return part_of(skeleton(config), precision, device, double)
+
+
+def part_of(model: PreTrainedModel, precision: Precision, device: torch.device, double: bool = False) -> Part:
+    """The same from a skeleton, which takes the precision's dtype."""
+    dtype, config = compute_dtype(precision, device), model.config
+    model.to(dtype)
     weights = _plain_bytes(model)
     if precision.quantised:
         weights += sum(_saved(module, dtype, precision, double) for module in _converted(model))
@@ -129,13 +134,13 @@ def cache_bytes(text: PreTrainedConfig, dtype: torch.dtype, tokens: int) -> int:
     return 2 * text.num_hidden_layers * heads * dim * dtype.itemsize * tokens
 
 
-def skeleton(config: PreTrainedConfig, dtype: torch.dtype = torch.float32) -> PreTrainedModel:
+def skeleton(config: PreTrainedConfig) -> PreTrainedModel:
     """The model's classes and shapes, without its numbers."""
     config = copy.deepcopy(config)
     if stored_quantisation(config):
         del config.quantization_config
     with torch.device("meta"):
-        return AutoModelForCausalLM.from_config(config, dtype=dtype, trust_remote_code=False)
+        return AutoModelForCausalLM.from_config(config, dtype=torch.float32, trust_remote_code=False)
 
 
 def free_bytes(device: torch.device) -> int:

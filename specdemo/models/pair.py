@@ -19,7 +19,7 @@ from specdemo.drafters.model import ModelDrafter
 from specdemo.drafters.ngram import NgramDrafter
 from specdemo.models.choice import Choice, candidates, load_chosen, plain_steps
 from specdemo.models.draft_cost import draft_cost
-from specdemo.models.errors import ModelUnavailable, PairRefused
+from specdemo.models.errors import MemoryShort, ModelUnavailable, PairRefused, first_line
 from specdemo.models.general_runner import RunnerRefused, refuse_unfit
 from specdemo.models.head_files import HeadSource, find_head, load_head
 from specdemo.models.loading import LoadedModel, Source, find_model, load_model, model_class, resolve_device
@@ -161,7 +161,12 @@ def _room(spec: PairSpec, target: Source, draft: _Draft, device: torch.device, l
         drafting = None if shared else draft.source.config
     title = f"{target.title} in {precision}" + (f" with {draft.title}" if drafting is not None else "")
     rest = own, spec.double_quantisation, loaded is not None
-    return refuse_where_short(title, target.config, drafting, precision, device, *rest)
+    try:
+        return refuse_where_short(title, target.config, drafting, precision, device, *rest)
+    except MemoryShort:
+        raise
+    except Exception as error:  # any value may stand in a stranger's configuration; loading says what is wrong with it
+        return f"not foreseen ({first_line(error)})"
 
 
 def _find_draft(spec: PairSpec, target: Source, progress: Progress) -> _Draft:

@@ -15,21 +15,32 @@ BYTE_TOKEN = re.compile(r"<0x[0-9A-F]{2}>")  # how SentencePiece vocabularies sp
 INCOMPLETE = "\ufffd"  # what decoding puts where the bytes are no whole character, or not yet
 
 
-def encode_chat(tokenizer: PreTrainedTokenizerBase, messages: Sequence[dict[str, str]]) -> list[int]:
+def encode_chat(
+    tokenizer: PreTrainedTokenizerBase, messages: Sequence[dict[str, str]], thinking: bool | None = None
+) -> list[int]:
     """The ids of a chat ({"role", "content"} each) and of the opening of the answer, by the model's own template.
 
     Control tokens come from the template alone: where the contents spell one, it stays ordinary text. A base model,
-    which has no template, is given the plain contents. ValueError when the template refuses the messages.
+    which has no template, is given the plain contents. thinking: whether the model is to think before it answers; None
+    leaves that to the template. ValueError when the template refuses the messages, or knows of no thinking.
     """
+    if thinking is not None and not knows_thinking(tokenizer):
+        raise ValueError("This model's chat template knows no thinking that could be turned on or off.")
     if not tokenizer.chat_template:
         text = "\n\n".join(message["content"] for message in messages)
         return tokenizer.encode(text, split_special_tokens=True)
+    asked = {} if thinking is None else {"enable_thinking": thinking}
     try:
         return tokenizer.apply_chat_template(
-            list(messages), add_generation_prompt=True, sanitize_control_tokens=True, return_dict=False
+            list(messages), add_generation_prompt=True, sanitize_control_tokens=True, return_dict=False, **asked
         )
     except TemplateError as error:
         raise ValueError(f"The model's chat template refuses these messages: {error}") from error
+
+
+def knows_thinking(tokenizer: PreTrainedTokenizerBase) -> bool:
+    """Whether the chat template can be asked to think or not to, as Qwen3's can."""
+    return "enable_thinking" in str(tokenizer.chat_template or "")
 
 
 class Detokenizer:

@@ -24,11 +24,14 @@ from specdemo.models.pair_options import (
     TARGET_PRECISIONS,
     usual_drafters,
 )
+from specdemo.models.presets import PRESETS
 from specdemo.race import MAX_STOP_STRINGS, Mode, Request
 from specdemo.ui.engine import AS_TARGET
+from specdemo.ui.parts import Part
 from specdemo.ui.text import DEFAULT, Sentence, say
 
 MODEL = "model"  # a drafter that is typed
+PRESET = "preset"  # what sets other settings and is none itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +58,12 @@ NUMBERS = {
     "repetition_penalty": Range(1, 2, 0.05, 1),
     "seed": Range(0, 2**31 - 1, 1, 0),
 }
-MOST_CHARACTERS = {"draft_model": 300, "draft_temperature": 30, "stop_strings": 1000}  # of what is typed
+MOST_CHARACTERS = {
+    "target_model": 300,
+    "draft_model": 300,
+    "draft_temperature": 30,
+    "stop_strings": 1000,
+}  # of what is typed
 MOST_BUTTONS = 6  # of one choice; what has more opens as a list
 DRAFT_TEMPERATURE = Range(0, 2, 0.05, 0)
 CHOICES = {  # over the embedded target
@@ -65,6 +73,7 @@ CHOICES = {  # over the embedded target
     "drafter": (*usual_drafters(EMBEDDED), MODEL),
     "draft_precision": (AS_TARGET, *DRAFT_PRECISIONS),
     "target_precision": TARGET_PRECISIONS,
+    "thinking": ("template", "on", "off"),
 }
 
 
@@ -108,10 +117,20 @@ class Controls:
             self._choice("mode")
             self._typed("stop_strings", lines=2, max_lines=4)
         with self._group("drafter", open=True):
+            self._made[PRESET] = gr.Dropdown(
+                choices=_presets(DEFAULT),
+                value="",
+                label=say(DEFAULT, PRESET),
+                info=say(DEFAULT, f"{PRESET}.info"),
+                elem_id="sd-set-preset",
+            )
+            self._typed("target_model", max_lines=1)
             self._choice("drafter", MODEL if modelled else drafter)
             self._typed("draft_model", drafter if modelled else "", visible=modelled, max_lines=1)
             self._choice("draft_precision", precision, visible=modelled)
+            Part("cost", elem_classes=["sd-part"])
             self._choice("target_precision", target_precision)
+            self._choice("thinking")
         with self._group("sampling", open=False):
             self._dial("temperature")
             self._typed("draft_temperature", max_lines=1)  # text: Gradio shows and sends an empty number as 0
@@ -121,6 +140,14 @@ class Controls:
                 value=0, precision=0, label=say(DEFAULT, "seed"), info=say(DEFAULT, "seed.info")
             )
             self._choice("rule")
+        self._made[PRESET].input(
+            _of_preset,
+            self._made[PRESET],
+            [self._made[name] for name in ("target_model", "drafter", "draft_model")],
+            api_visibility="private",
+            show_progress="hidden",
+            queue=False,
+        )
         drafter = self._made["drafter"]
         drafter.change(
             lambda chosen: [gr.update(visible=chosen == MODEL)] * 2,
@@ -134,7 +161,7 @@ class Controls:
     @property
     def inputs(self) -> list[gr.blocks.Block]:
         """What an event takes, in the order that `read` expects."""
-        return [block for name, block in self._made.items() if not name.startswith("group.")]
+        return [block for name, block in self._made.items() if _is_setting(name)]
 
     @property
     def labelled(self) -> list[gr.blocks.Block]:
@@ -147,14 +174,16 @@ class Controls:
 
     def read(self, values: tuple[Any, ...]) -> dict[str, Any]:
         """Values by name."""
-        names = [name for name in self._made if not name.startswith("group.")]
+        names = [name for name in self._made if _is_setting(name)]
         return dict(zip(names, values, strict=True))
 
     def _words(self, name: str, language: str) -> dict[str, Any]:
         words: dict[str, Any] = {"label": say(language, name)}
         if not name.startswith("group."):
             words["info"] = say(language, f"{name}.info")
-        if name in self.choices:
+        if name == PRESET:
+            words["choices"] = _presets(language)
+        elif name in self.choices:
             words["choices"] = self._offered(name, language)
         return gr.update(**words)
 
@@ -193,6 +222,25 @@ class Controls:
 
     def _offered(self, name: str, language: str) -> list[tuple[str, str]]:
         return [(say(language, f"{name}.{value}"), str(value)) for value in self.choices[name]]
+
+
+def _is_setting(name: str) -> bool:
+    return name != PRESET and not name.startswith("group.")
+
+
+def _presets(language: str) -> list[tuple[str, str]]:
+    """Each preset with the memory of the card it is for, and whether terms must be accepted first."""
+    gated = {True: f", {say(language, 'preset.gated')}", False: ""}
+    named = [(f"{p.name} ({p.memory} GB{gated[p.target.gated]})", name) for name, p in PRESETS.items()]
+    return [(say(language, "preset.none"), ""), *named]
+
+
+def _of_preset(name: str) -> list[Any]:
+    """What a preset sets: target, drafter and draft model."""
+    if name not in PRESETS:
+        return ["", gr.skip(), gr.skip()]
+    preset = PRESETS[name]
+    return [preset.target.repository, MODEL, preset.draft.repository]
 
 
 def request(values: dict[str, Any], choices: Mapping[str, Collection[str]] = CHOICES) -> Request:

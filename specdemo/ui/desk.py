@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
+from specdemo.models.errors import MemoryShort
 from specdemo.models.progress import Progress
 from specdemo.ui.engine import Engine, Fact
 from specdemo.ui.line import Line, Place, Ticket
@@ -108,15 +109,29 @@ class Desk:
     def pair(self, spec: Any, progress: Progress) -> Any:
         """The pair of this spec, loaded if it is not the last one; the device must have been taken.
 
-        Raises what the engine raises. A pair that cannot be had leaves the last one in place.
+        Raises what the engine raises. A pair that cannot be had leaves the last one in place, unless its memory was
+        wanted.
         """
         known, before = self._pair or (None, None)
         if before is not None and known == spec:
             return before
-        pair = self.engine.load(spec, progress, before)
+        pair = None
+        try:
+            pair = self.engine.load(spec, progress, before)
+        except MemoryShort:
+            if before is None:
+                raise
+        if pair is None:  # there may be room once the last pair is gone
+            before = None
+            self.drop()
+            pair = self.engine.load(spec, progress, None)
         self._pair = (spec, pair)
         self._tell(state=Loaded.READY, fraction=None, message="", facts=tuple(self.engine.facts(pair)))
         return pair
+
+    def drop(self) -> None:
+        """Hold no pair: the next run loads one. For when memory is short."""
+        self._pair = None
 
     def _load_first(self) -> None:
         def progress(fraction: float | None, message: str) -> None:

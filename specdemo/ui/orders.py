@@ -43,12 +43,16 @@ def order(
         if not drafter:
             return Refused("refused.drafter")
         turned = desk.rules.refuse_model(drafter) or turned
+    target = str(values["target_model"] or "").strip()
+    if target:
+        turned = desk.rules.refuse_model(target) or turned
     address = address_of(visitor)
     turned = turned or desk.pace.refuse(address)  # last: what is refused anyway is not counted
     if turned is not None:
         return Refused(*turned)
-    spec = desk.engine.choose(desk.spec, drafter, precision, values["target_precision"])
-    return Order(prompt, spec, asked, before, visitor.session_hash or "", address)
+    spec = desk.engine.choose(desk.spec, drafter, precision, values["target_precision"], target)
+    thinking = {"on": True, "off": False}.get(values["thinking"])
+    return Order(prompt, spec, asked, before, visitor.session_hash or "", address, thinking)
 
 
 def readable(text: Any) -> str:

@@ -36,9 +36,10 @@ def real_engine() -> Engine:
     )
 
 
-def _choose(spec: PairSpec, drafter: str, precision: str, target_precision: str) -> PairSpec:
+def _choose(spec: PairSpec, drafter: str, precision: str, target_precision: str, target: str) -> PairSpec:
     draft_precision = None if precision == AS_TARGET else precision
-    return replace(spec, drafter=drafter, draft_precision=draft_precision, target_precision=target_precision)
+    chosen = {"drafter": drafter, "draft_precision": draft_precision, "target_precision": target_precision}
+    return replace(spec, target=target or spec.target, **chosen)
 
 
 def _load(spec: PairSpec, progress: Progress, before: Pair | None) -> Pair:
@@ -61,13 +62,14 @@ def _facts(pair: Pair) -> list[Fact]:
     promise = ("promise.bits" if pair.bits_promised else "promise.rounding", {})
     # a cost that one decimal does not show is left out
     shapes = [("shapes", {"padding": f"{pair.padding:.1f}"})] if pair.padding >= 1.05 else []
-    return [facts["target"], drafter, precision, device, promise, *shapes]
+    cost = [] if pair.draft_cost is None else [("draft.cost", {"c": f"{pair.draft_cost:.2f}"})]
+    return [facts["target"], drafter, *cost, precision, device, promise, *shapes]
 
 
-def _encode(pair: Pair, prompt: str, before: Conversation) -> Sequence[int]:
+def _encode(pair: Pair, prompt: str, before: Conversation, thinking: bool | None) -> Sequence[int]:
     if not pair.tokenizer.encode(prompt, add_special_tokens=False, split_special_tokens=True):
         return ()  # the chat template alone would make tokens of nothing
-    return encode_chat(pair.tokenizer, [*before.messages, {"role": "user", "content": prompt}])
+    return encode_chat(pair.tokenizer, [*before.messages, {"role": "user", "content": prompt}], thinking)
 
 
 def _known(pair: Pair) -> Known:

@@ -25,6 +25,7 @@ SCRIPTS = (
     "chat",
     "how",
     "header",
+    "cost",
     "examples",
     "board",
     "markdown",

@@ -15,6 +15,7 @@ from typing import Any
 
 from specdemo.decoding.steps import Parting
 from specdemo.metrics import identity_promised
+from specdemo.models.errors import MemoryShort
 from specdemo.race import Lane, Request, RequestRefused
 from specdemo.recording import Known, Scribe, Wrote
 from specdemo.ui.conversation import Conversation
@@ -31,7 +32,7 @@ DIED = "The thread of this run died. Run it again."
 class Order:
     """What a visitor asked for: a prompt, a pair, the request that awaits the prompt's ids. before: what was said.
 
-    visitor: Gradio's session. address: where it comes from.
+    visitor: Gradio's session. address: where it comes from. thinking: on, off, or None as the chat template has it.
     """
 
     prompt: str
@@ -40,6 +41,7 @@ class Order:
     before: Conversation = Conversation()
     visitor: str = ""
     address: str = ""
+    thinking: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +141,9 @@ class Worker:
             last = self._run()
         except RequestRefused as error:
             last = Refused("refused", {"message": sentence(error)})
+        except MemoryShort as error:  # everything goes, so that the next run finds room
+            last = Refused("refused", {"message": sentence(error)})
+            self.desk.drop()
         except Exception as error:  # the page must say it and the next run must work, whatever it is
             log.exception("A run failed.")
             last = Refused("failed", {"message": sentence(error)})
@@ -160,7 +165,7 @@ class Worker:
             pair = self.desk.pair(self.order.spec, lambda fraction, message: self._events.put(Loading(message)))
         except Exception as error:  # refusals of a pair are sentences; anything else is told as it is
             return Refused("unloaded", {"message": sentence(error)})
-        ids = tuple(engine.encode(pair, self.order.prompt, self.order.before))
+        ids = tuple(engine.encode(pair, self.order.prompt, self.order.before, self.order.thinking))
         if not ids:
             return Refused("refused.nothing")
         room = engine.context(pair)

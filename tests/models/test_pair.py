@@ -177,6 +177,7 @@ def test_a_model_may_be_combined_with_lookup(llama_pair: Pair) -> None:
 def test_so_may_a_head(save_model: Save, monkeypatch: pytest.MonkeyPatch) -> None:
     """And "embedded" is the head that comes with the program."""
     monkeypatch.setattr(pair_module, "load_head", lambda source, *args: SimpleNamespace(aux_layers=(0,), max_length=99))
+    monkeypatch.setattr(pair_module, "draft_cost", lambda target, drafter: None)
     folder = save_model("head", tiny_llama(256))
     (folder / "config.json").write_text('{"speculators_model_type": "eagle3"}')
     for module in (pair_module, pair_options):

@@ -20,7 +20,7 @@ from specdemo.models.loading import find_model, load_model
 from specdemo.models.pair import load_pair
 from specdemo.models.pair_options import PairSpec
 from specdemo.models.precision import Precision
-from specdemo.race import Lane, Request, race
+from specdemo.race import Lane, Mode, Request, race
 from tests.models.tiny_tokenizers import word_tokenizer
 from tests.tiny import noised, tiny_llama
 
@@ -128,7 +128,7 @@ def test_running_out_while_loading_is_a_sentence_and_the_next_load_works(
 
 def test_running_out_in_a_race_says_what_to_lower_and_the_next_race_works(target: str, draft: str) -> None:
     pair = load_pair(spec(target, draft))
-    request = Request(tuple(range(5, 15)), gamma=4, max_new_tokens=12)
+    request = Request(tuple(range(5, 15)), gamma=4, max_new_tokens=12, mode=Mode.ONE_AFTER_ANOTHER)
     before = [one.step.tokens for one in race(pair, request)]
     forward = type(pair.target_twin).forward
 

@@ -70,6 +70,16 @@ def test_a_template_that_refuses_says_why() -> None:
         encode_chat(tokenizer, user("x"))
 
 
+def test_thinking_is_turned_on_and_off_where_the_template_knows_of_it() -> None:
+    tokenizer = sentencepiece_tokenizer()
+    with pytest.raises(ValueError, match="knows no thinking"):
+        encode_chat(tokenizer, user("a"), thinking=False)
+    how = "{% if enable_thinking is defined %}{{ 'b' if enable_thinking else 'é' }}{% endif %}"
+    tokenizer.chat_template = "{{ messages[0]['content'] }}" + how
+    said = {asked: tokenizer.decode(encode_chat(tokenizer, user("a"), asked)).strip() for asked in (None, True, False)}
+    assert said == {None: "a", True: "ab", False: "aé"}
+
+
 # --- ids to text
 
 

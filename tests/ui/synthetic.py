@@ -100,7 +100,7 @@ class Synthetic:
     def engine(self) -> Engine:
         """As the page wants it."""
         return Engine(
-            choose=lambda spec, drafter, precision, target_precision: (drafter, precision),
+            choose=lambda spec, drafter, precision, target_precision, target: (target or drafter, precision),
             load=self._load,
             facts=lambda pair: ["Scripted model", pair[0], "fp32", "no device"],
             known=lambda pair: Known(
@@ -115,7 +115,7 @@ class Synthetic:
             spelling=lambda pair, token_id: self.words[token_id],
         )
 
-    def _encode(self, pair: Any, prompt: str, before: Conversation) -> list[int]:
+    def _encode(self, pair: Any, prompt: str, before: Conversation, thinking: bool | None) -> list[int]:
         """The turns before it, as they were encoded and written, and the prompt."""
         said = [self.id_of(piece) for piece in pieces(prompt) if piece.isprintable() or piece.isspace()]
         if not said or not before.turns:

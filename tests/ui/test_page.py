@@ -7,7 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from specdemo.ui.controls import CHOICES, NUMBERS, SettingRefused, request
+from specdemo.models.presets import PRESETS
+from specdemo.ui.controls import CHOICES, NUMBERS, SettingRefused, _of_preset, request
 from specdemo.ui.conversation import Conversation
 from specdemo.ui.desk import Desk
 from specdemo.ui.page import Page, launch_options
@@ -32,6 +33,17 @@ def values(page: Page, **changed: object) -> list[object]:
     """The settings as the page first shows them, some of them changed."""
     read = page.controls.read(tuple(block.value for block in page.controls.inputs))
     return list((read | changed).values())
+
+
+def test_a_preset_sets_target_and_draft_and_is_no_setting_itself(page: Page) -> None:
+    names = page.controls.read(tuple(block.value for block in page.controls.inputs))
+    assert "preset" not in names and names["target_model"] == ""
+    assert _of_preset("qwen3-8b") == ["Qwen/Qwen3-8B", "model", "Qwen/Qwen3-0.6B"]
+    assert _of_preset("")[0] == "" and _of_preset("nonsense")[0] == ""
+    offered = dict(
+        page.controls.relabel("zh-CN")[page.controls.labelled.index(page.controls._made["preset"])]["choices"]
+    )
+    assert offered["llama-3.1-8b (24 GB, 需授权)"] == "llama-3.1-8b" and len(offered) == 1 + len(PRESETS)
 
 
 def test_nothing_is_shared_kept_or_reported(page: Page) -> None:

@@ -39,6 +39,8 @@ NAMES = ["/etc/passwd", "../..", "some/model", "ngram+/etc", "~/models", "file:/
 def test_in_public_no_folder_and_no_hub_id_that_a_visitor_types_reaches_the_engine(name: str) -> None:
     refused = asked(PUBLIC, drafter=MODEL, draft_model=name)
     assert isinstance(refused, Refused) and refused.key == "refused.model" and chosen == []
+    another = asked(PUBLIC, target_model=name)
+    assert isinstance(another, Refused) and another.key == "refused.model" and chosen == []
     for language in LANGUAGES:
         assert "–" in tell(language, (refused.key, refused.params))
 

@@ -23,6 +23,8 @@ sd.parts.header = (element, { props, watch, trigger }) => {
   function take() {
     if (!props.value) return;
     state = JSON.parse(props.value);
+    sd.facts = state.facts;
+    sd.emit("facts");
     draw();
   }
 

@@ -228,6 +228,10 @@ SENTENCES = {
         "目标自己的权重在 {precision} 下与目标一样贵：请用 {fewer} 起草，且目标的位数要更多。",
         "目標自己的權重在 {precision} 下與目標一樣貴：請用 {fewer} 起草，且目標的位數要更多。",
     ),
+    "This model's chat template knows no thinking that could be turned on or off.": (
+        "该模型的对话模板没有可开关的思考。",
+        "該模型的對話範本沒有可開關的思考。",
+    ),
     "Measuring a drafted token": (
         "正在测量一个草稿词元",
         "正在測量一個草稿詞元",

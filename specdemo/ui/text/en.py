@@ -17,6 +17,7 @@ STRINGS = {
     "loading": "Loading the models",
     "ready": "Ready",
     "shapes": "equal shapes, plain step ×{padding}; speedup is over the unpadded one",
+    "draft.cost": "a drafted token costs {c} of a step",
     "promise.bits": "bit-identical",
     "promise.rounding": "equal up to rounding",
     "unavailable": "No model",
@@ -129,8 +130,8 @@ STRINGS = {
     "refused.notnumber": "{name} is not a number. Set it between {low} and {high} in Settings.",
     "refused.choice": "{name} is none of the choices that Settings offers. Choose one there.",
     "refused.drafter": "No draft model is named. Give a folder or a hub id in Settings, or choose n-gram lookup.",
-    "refused.model": "This page is open to everybody and runs only the draft models that Settings offers. Beside them "
-    "it allows: {models}. Choose one of these, or run the program on a machine of your own.",
+    "refused.model": "This page is open to everybody: no other model can be named here than those that its starter "
+    "allows: {models}. Choose a drafter in Settings, or run the program on a machine of your own.",
     "refused.tokens": "{n} new tokens are asked for; on this page a run writes at most {most}. Ask for fewer in "
     "Settings.",
     "refused.prompt": "The prompt takes {n} tokens; this page reads at most {most}. Shorten it.",
@@ -356,9 +357,21 @@ STRINGS = {
     "drafter.embedded": "trained head",
     "drafter.ngram+embedded": "lookup, else head",
     "drafter.model": "another model or head",
+    "preset": "Preset",
+    "preset.info": "A target with a draft that fits it; the memory is that of a card that takes both in bf16.",
+    "preset.none": "none",
+    "preset.gated": "gated",
+    "target_model": "Target model",
+    "target_model.info": "A folder or hub id, perhaps with @revision; empty is the one that this page began with.",
     "draft_model": "Draft model",
-    "draft_model.info": "A folder or hub id: a causal LM with the target's tokenizer, or an EAGLE-3 head made for it. "
-    "With ngram+ before it, lookup drafts where the context has a good match.",
+    "draft_model.info": "A folder or hub id: a causal LM with the target's tokenizer, or an EAGLE-3 head made for it; "
+    "self is the target's own weights in int8 or int4. With ngram+ before it, lookup drafts where the context has a "
+    "good match.",
+    "thinking": "Thinking",
+    "thinking.info": "Whether the model thinks before it answers, where its chat template knows of it; it writes more.",
+    "thinking.template": "as its template",
+    "thinking.on": "on",
+    "thinking.off": "off",
     "target_precision": "Target precision",
     "target_precision.info": "Automatic takes the fastest plain step here; another precision may write another text.",
     "target_precision.auto": "automatic",

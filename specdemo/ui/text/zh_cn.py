@@ -15,6 +15,7 @@ STRINGS = {
     "loading": "正在加载模型",
     "ready": "就绪",
     "shapes": "等形计算，普通单步为 {padding} 倍；加速按未填充的单步计",
+    "draft.cost": "一个草稿词元耗 {c} 个单步",
     "promise.bits": "逐位相同",
     "promise.rounding": "除舍入外相同",
     "unavailable": "没有模型",
@@ -117,8 +118,8 @@ STRINGS = {
     "refused.notnumber": "{name}不是数字。请在设置中填 {low} 到 {high} 之间的数。",
     "refused.choice": "{name}不在设置提供的选项之中。请在设置中选择。",
     "refused.drafter": "没有指定草稿模型。请在设置中填写文件夹或 hub 名称，或改用 n-gram 查找。",
-    "refused.model": "本页面对所有人开放，只运行设置中提供的草稿模型，此外允许：{models}。"
-    "请从中选择，或在自己的机器上运行本程序。",
+    "refused.model": "本页面对所有人开放：除启动者允许的模型（{models}）外，不能指定其他模型。"
+    "请在设置中选择一种起草方式，或在自己的机器上运行本程序。",
     "refused.tokens": "要求生成 {n} 个新词元；本页一次运行最多写 {most} 个。请在设置中减少。",
     "refused.prompt": "提示词有 {n} 个词元；本页最多读 {most} 个。请缩短。",
     "refused.often": "同一来源每分钟最多运行 {most} 次。请在 {seconds} 秒后再试。",
@@ -325,9 +326,21 @@ STRINGS = {
     "drafter.embedded": "训练的草稿头",
     "drafter.ngram+embedded": "先查找，否则草稿头",
     "drafter.model": "其他模型或草稿头",
+    "preset": "预设",
+    "preset.info": "一个目标模型和适合它的草稿；所示内存是能以 bf16 容下两者的显卡的内存。",
+    "preset.none": "无",
+    "preset.gated": "需授权",
+    "target_model": "目标模型",
+    "target_model.info": "文件夹或 hub 名称，可带 @版本；留空即本页开始时的目标模型。",
     "draft_model": "草稿模型",
-    "draft_model.info": "文件夹或 hub 名称：与目标模型共用分词器的因果语言模型，或为它训练的 EAGLE-3 头。"
+    "draft_model.info": "文件夹或 hub 名称：与目标模型共用分词器的因果语言模型，或为它训练的 EAGLE-3 头；"
+    "self 即目标模型自己的 int8 或 int4 权重。"
     "前面加 ngram+，则上下文中有好的匹配时由查找起草。",
+    "thinking": "思考",
+    "thinking.info": "模型是否先思考再回答（仅当其对话模板支持）；思考会写得更多。",
+    "thinking.template": "按模板",
+    "thinking.on": "开",
+    "thinking.off": "关",
     "target_precision": "目标精度",
     "target_precision.info": "自动即取本机上单步最快者；精度不同，文本可能不同。",
     "target_precision.auto": "自动",

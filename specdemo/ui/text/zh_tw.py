@@ -15,6 +15,7 @@ STRINGS = {
     "loading": "正在載入模型",
     "ready": "就緒",
     "shapes": "等形計算，普通單步為 {padding} 倍；加速按未填充的單步計",
+    "draft.cost": "一個草稿詞元耗 {c} 個單步",
     "promise.bits": "逐位相同",
     "promise.rounding": "除捨入外相同",
     "unavailable": "沒有模型",
@@ -117,8 +118,8 @@ STRINGS = {
     "refused.notnumber": "{name}不是數字。請在設定中填 {low} 到 {high} 之間的數。",
     "refused.choice": "{name}不在設定提供的選項之中。請在設定中選擇。",
     "refused.drafter": "沒有指定草稿模型。請在設定中填寫資料夾或 hub 名稱，或改用 n-gram 查找。",
-    "refused.model": "本頁面對所有人開放，只執行設定中提供的草稿模型，此外允許：{models}。"
-    "請從中選擇，或在自己的機器上執行本程式。",
+    "refused.model": "本頁面對所有人開放：除啟動者允許的模型（{models}）外，不能指定其他模型。"
+    "請在設定中選擇一種起草方式，或在自己的機器上執行本程式。",
     "refused.tokens": "要求生成 {n} 個新詞元；本頁一次執行最多寫 {most} 個。請在設定中減少。",
     "refused.prompt": "提示詞有 {n} 個詞元；本頁最多讀 {most} 個。請縮短。",
     "refused.often": "同一來源每分鐘最多執行 {most} 次。請在 {seconds} 秒後再試。",
@@ -325,9 +326,21 @@ STRINGS = {
     "drafter.embedded": "訓練的草稿頭",
     "drafter.ngram+embedded": "先查找，否則草稿頭",
     "drafter.model": "其他模型或草稿頭",
+    "preset": "預設組合",
+    "preset.info": "一個目標模型和適合它的草稿；所示記憶體是能以 bf16 容下兩者的顯示卡的記憶體。",
+    "preset.none": "無",
+    "preset.gated": "需授權",
+    "target_model": "目標模型",
+    "target_model.info": "資料夾或 hub 名稱，可帶 @版本；留空即本頁開始時的目標模型。",
     "draft_model": "草稿模型",
-    "draft_model.info": "資料夾或 hub 名稱：與目標模型共用分詞器的因果語言模型，或為它訓練的 EAGLE-3 頭。"
+    "draft_model.info": "資料夾或 hub 名稱：與目標模型共用分詞器的因果語言模型，或為它訓練的 EAGLE-3 頭；"
+    "self 即目標模型自己的 int8 或 int4 權重。"
     "前面加 ngram+，則上下文中有好的匹配時由查找起草。",
+    "thinking": "思考",
+    "thinking.info": "模型是否先思考再回答（僅當其對話範本支援）；思考會寫得更多。",
+    "thinking.template": "按範本",
+    "thinking.on": "開",
+    "thinking.off": "關",
     "target_precision": "目標精度",
     "target_precision.info": "自動即取本機上單步最快者；精度不同，文字可能不同。",
     "target_precision.auto": "自動",
