@@ -232,6 +232,10 @@ SENTENCES = {
         "该模型的对话模板没有可开关的思考。",
         "該模型的對話範本沒有可開關的思考。",
     ),
+    "CUDA graphs are {reason}.": (
+        "CUDA graph：{reason}。",
+        "CUDA graph：{reason}。",
+    ),
     "Measuring a drafted token": (
         "正在测量一个草稿词元",
         "正在測量一個草稿詞元",
