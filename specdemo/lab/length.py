@@ -20,6 +20,7 @@ from specdemo.lab.options import GAMMA, TEMPERATURE, TOKENS, one_of, option, sev
 from specdemo.lab.pooled import (
     ACCEPTANCE,
     COUNTS,
+    DRAFTING,
     ROUND,
     SPEEDUP,
     VERIFICATION,
@@ -135,7 +136,7 @@ def table(rows: Sequence[Row]) -> list[Told]:
             since = pooled(here)
             told["speedup until then"] = shown(pooled(until)[SPEEDUP], interval_of(until, SPEEDUP))
             told["speedup since"] = shown(since[SPEEDUP])
-            told |= {name: shown(since[name]) for name in (E, ACCEPTANCE, VERIFICATION, ROUND)}
+            told |= {name: shown(since[name]) for name in (E, DRAFTING, ACCEPTANCE, VERIFICATION, ROUND)}
         lines.append(told)
     return lines
 
@@ -183,9 +184,8 @@ def _why(before: Mapping[str, float], after: Mapping[str, float]) -> str:
     def moved(name: str) -> str:
         return f"{shown(before[name])} to {shown(after[name])}"
 
-    of_tokens = (
-        f"tokens a pass went from {moved(E)} (acceptance {moved(ACCEPTANCE)}), which alone is {tokens:.2f} times"
-    )
+    behind = f"acceptance {moved(ACCEPTANCE)}, the share of passes that drafted {moved(DRAFTING)}"
+    of_tokens = f"tokens a pass went from {moved(E)} ({behind}), which alone is {tokens:.2f} times"
     of_cost = f"a pass went from {moved(ROUND)} plain steps (v {moved(VERIFICATION)}), which alone is {cost:.2f} times"
     first, second = (of_tokens, of_cost) if abs(log(tokens)) >= abs(log(cost)) else (of_cost, of_tokens)
     return f"What moved the speedup most comes first: {first}; {second}."

@@ -34,7 +34,7 @@ COUNTS = (
     "plain prefill s",
 )
 SPEEDUP, END_TO_END, E, LENGTH = "speedup", "end-to-end speedup", "E", "mean acceptance length"
-ACCEPTANCE, ALPHA, FIRST = "acceptance", "α", "first draft"
+ACCEPTANCE, ALPHA, FIRST, DRAFTING = "acceptance", "α", "first draft", "drafting"
 COST, VERIFICATION, ROUND = "c", "v", "pass"
 DRAWS, LEVEL = 2000, 0.95
 
@@ -67,7 +67,7 @@ def figures(sums: Mapping[str, Any]) -> dict[str, Any]:
     """Of added counts, numbers or arrays alike; nan where what a figure is over never happened.
 
     c, v, pass: a drafted token, a verification, a whole pass, in plain steps of the lane beside it. E: tokens a pass.
-    first draft: of the passes that drafted, the share whose first token was accepted.
+    first draft: of the passes that drafted, the share whose first token was accepted. drafting: their share of all.
     """
     n = {name: np.asarray(sums[name], dtype=float) for name in COUNTS}
     seconds = n["draft s"] + n["verify s"] + n["other s"]
@@ -82,6 +82,7 @@ def figures(sums: Mapping[str, Any]) -> dict[str, Any]:
         ACCEPTANCE: _over(n["accepted"], n["drafted"]),
         ALPHA: _over(n["accepted"], n["judged"]),
         FIRST: _over(n["first accepted"], n["drafting passes"]),
+        DRAFTING: _over(n["drafting passes"], n["passes"]),
         COST: _over(n["draft s"], n["drafted"] * step),
         VERIFICATION: _over(n["verify s"], n["passes"] * step),
         ROUND: _over(seconds, n["passes"] * step),

@@ -19,7 +19,7 @@ from specdemo.trace_files import write_whole, wrong_place
 
 VERSION = 1
 # Of the facts of pair and machine, those that may differ between two loads of the same pair on the same machine.
-CHANGING = {"precision choice", "equal shapes"}
+CHANGING = {"precision choice", "equal shapes", "memory"}
 MACHINE = ("cpu", "device", "torch threads")
 
 
@@ -119,4 +119,4 @@ def _differing(a: dict[str, Any], b: dict[str, Any]) -> list[str]:
 def _shown(value: object) -> str:
     if isinstance(value, list):
         return ", ".join(map(_shown, value)) or "all"
-    return "not set" if value is None else str(value)
+    return "not set" if value in (None, "") else str(value)
