@@ -7,6 +7,7 @@ taken: the page has nothing to upload.
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
@@ -72,15 +73,24 @@ def _refuse(scope: Message, below: str, body: bytes) -> tuple[int, str] | None:
     kind, _, name = below.strip("/").partition("/")
     if kind not in POSTED:
         return 404, "Nothing can be posted here. The page takes no files; its functions are at /gradio_api/call."
-    if kind in ("cancel", "reset", "mcp"):
+    if kind == "mcp":
         return None
     try:
-        asked = json.loads(body)
+        asked = json.loads(body, parse_float=_finite, parse_constant=_finite)
     except (ValueError, RecursionError):
-        return 400, "The request is not JSON."
+        return 400, "The request is not JSON, or holds a number that is none."
     if not isinstance(asked, dict):
         return 400, "The request is JSON, but not an object."
+    if kind in ("cancel", "reset"):
+        return None
     return _refuse_call(scope["app"].get_blocks().fns, kind, name, asked)
+
+
+def _finite(number: str) -> float:
+    """No answer that repeats it could be written else."""
+    if not math.isfinite(float(number)):
+        raise ValueError
+    return float(number)
 
 
 def _refuse_call(fns: dict[int, Any], kind: str, name: str, asked: dict[str, Any]) -> tuple[int, str] | None:

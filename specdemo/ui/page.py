@@ -6,6 +6,7 @@ One generator drives all outputs of a run. Page events are private and leave no 
 from __future__ import annotations
 
 import importlib.util
+import os
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -45,6 +46,7 @@ WAIT_HEARTBEAT_SECONDS = 0.8
 STOP_SECONDS = 5.0  # how long Stop waits for the last step to reach the page
 REPLAYS_AT_ONCE = 8
 EVENTS_QUEUED = 64  # by Gradio, before they are looked at; the line in which runs wait is the desk's
+EVENTS_REMEMBERED = "64"  # by Gradio, which reads all of them after each: its ten thousand are memory and time
 THREADS = 48  # beside one for each run that waits
 PRIVATE: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
 
@@ -98,6 +100,7 @@ class Page:
             self.examples = [one for one in self.examples if self._recorded(one["prompt"])] or self.examples
         self._going: dict[str, Iterator[tuple[Any, ...]]] = {}  # by session: its run or replay, from the first value
         self._workers: dict[str, Worker | Player] = {}  # by session: what Stop of that page stops
+        os.environ.setdefault("GRADIO_ANALYTICS_MAX_EVENTS", EVENTS_REMEMBERED)  # read when the queue is made
         with gr.Blocks(title=say(DEFAULT, "title"), fill_width=True, analytics_enabled=False) as self.blocks:
             self._lay_out(drafter, precision, target_precision, target)
             self._wire()

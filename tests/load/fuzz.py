@@ -123,7 +123,8 @@ async def _fuzz(house: Served, inputs: int, seed: int, findings: Findings) -> No
     draw = random.Random(seed)
     functions = len(house.page.blocks.fns)
     left = iter([some(draw, functions) for _ in range(inputs)])
-    async with httpx.AsyncClient(timeout=PATIENCE) as client:
+    no_keeping = httpx.Limits(max_keepalive_connections=0)  # a kept connection may be closed as it is used again
+    async with httpx.AsyncClient(timeout=PATIENCE, limits=no_keeping) as client:
 
         async def sender() -> None:
             for path, body in left:

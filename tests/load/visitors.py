@@ -32,9 +32,9 @@ LEAVES = 10  # of so many visitors one leaves
 class Echo(Synthetic):
     """Writes what only this prompt is answered with. Two runs at once would write each other's."""
 
-    def _encode(self, pair: Any, prompt: str, before: Conversation) -> Sequence[int]:
+    def _encode(self, pair: Any, prompt: str, before: Conversation, thinking: bool | None) -> Sequence[int]:
         self.text = answer_to(prompt)
-        return super()._encode(pair, prompt, before)
+        return super()._encode(pair, prompt, before, thinking)
 
 
 def answer_to(prompt: str) -> str:

@@ -91,6 +91,7 @@ def test_what_cannot_be_had_is_an_error_with_a_sentence(client: Client, asked: d
         ("call/v2/compare", {"prompt": "x", "luck": 1}, 400, "compare has no parameter 'luck'. It has: prompt, "),
         ("call/compare", {"data": ["x", 3]}, 400, "15 values are wanted and 2 came."),
         ("call/compare", [], 400, "The request is JSON, but not an object."),
+        ("cancel", "x", 400, "The request is JSON, but not an object."),
         ("queue/join", {"fn_index": 9999, "data": [], "session_hash": "x"}, 404, "There is no such function"),
         ("run/compare", {"data": ["x"]}, 400, "15 values are wanted"),
         ("upload", {}, 404, "The page takes no files"),
@@ -100,6 +101,13 @@ def test_what_cannot_be_had_is_an_error_with_a_sentence(client: Client, asked: d
 def test_a_malformed_request_gets_a_sentence(house: Served, path: str, body: Any, status: int, sentence: str) -> None:
     answer = httpx.post(f"{house.url}gradio_api/{path}", json=body)
     assert answer.status_code == status and sentence in answer.json()["error"]
+
+
+@pytest.mark.parametrize("body", [b"", b"[" * 9999, b"Infinity", b'{"session_hash": 1e999}', b'{"data": [NaN]}'])
+def test_so_does_what_is_no_json(house: Served, body: bytes) -> None:
+    for path in ("cancel", "call/v2/compare", "run/predict"):
+        answer = httpx.post(f"{house.url}gradio_api/{path}", content=body)
+        assert answer.status_code == 400 and answer.json()["error"].startswith("The request is not JSON")
 
 
 def test_every_response_carries_the_headers_that_bind_a_browser(house: Served) -> None:

@@ -152,6 +152,21 @@ def test_panes_stay_until_a_run_begins_and_a_refusal_takes_nothing_away() -> Non
     assert show.values[:2] == (None, None) and show.over and board_of(show)["mood"] == "refused"
 
 
+def test_who_waits_is_told_the_place_and_the_time_where_they_are_known() -> None:
+    show = Show(Run(RaceRecord("Tell me", REQUEST)))
+    for waiting, key in ((Waiting(), "waiting"), (Waiting(3), "waiting.place"), (Waiting(3, 20), "waiting.seconds")):
+        show.take([waiting])
+        said, params = board_of(show)["verdict"]
+        assert said == key and params["n"] == str(waiting.before)
+    assert params["seconds"] == "20"
+
+
+def test_a_run_whose_time_was_up_says_so_behind_the_verdict() -> None:
+    why = ("budget.seconds", {"seconds": "120"})
+    show = shown(Synthetic(), REQUEST, steps=30, ended=Ended(True, why=why))
+    assert board_of(show)["state"] == "stopped" and list(why) in board_of(show)["more"]
+
+
 def test_an_engine_that_tells_no_times_is_shown_without_them() -> None:
     script = Synthetic()
     show = Show(Run(RaceRecord("Tell me", REQUEST)))
