@@ -1,0 +1,106 @@
+"""A pair is recorded where its device takes graphs; where that fails it runs without them, and says so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from specdemo.bench.random_head import random_head
+from specdemo.decoding.capture import Calls, Work
+from specdemo.decoding.captured import CapturedRunner
+from specdemo.decoding.equal_shapes import EqualShapes
+from specdemo.drafters.captured import CapturedHead, CapturedModel
+from specdemo.drafters.combined import CombinedDrafter
+from specdemo.drafters.model import ModelDrafter
+from specdemo.drafters.ngram import NgramDrafter
+from specdemo.models import replays
+from specdemo.models.general_runner import GeneralRunner
+from specdemo.models.lean import lean_runner
+from specdemo.models.pair import load_pair
+from specdemo.models.pair_options import PairSpec
+from specdemo.models.progress import silent
+from specdemo.models.replays import Lanes, replayed
+from tests.tables import CPU
+from tests.threads import one_thread  # noqa: F401
+from tests.tiny import noised, tiny_llama
+
+MODEL = tiny_llama()
+HEAD = random_head(MODEL.config, MODEL.get_input_embeddings().weight.detach(), 256, 500)
+
+
+@pytest.fixture
+def graphs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A device that records."""
+    monkeypatch.setattr(replays, "capture_for", lambda device: Calls())
+    monkeypatch.setattr(replays, "ROWS", range(1, 4))
+    monkeypatch.setattr(replays, "MAX_GAMMA", 2)
+
+
+def out_of_memory(work: Work) -> Work:
+    raise torch.OutOfMemoryError("CUDA out of memory.\nSee the manual.")
+
+
+def lanes(drafter: object = None) -> Lanes:
+    return lean_runner(MODEL), lean_runner(MODEL), drafter or NgramDrafter(CPU)
+
+
+def test_a_cpu_records_nothing_and_says_nothing() -> None:
+    given = lanes()
+    assert replayed(True, given, silent) == (given, "")
+
+
+@pytest.mark.usefixtures("graphs")
+def test_runners_and_drafters_are_recorded_and_left_empty() -> None:
+    told: list[float] = []
+    for drafter, kind in (
+        (ModelDrafter(lean_runner(noised(MODEL, 0.03))), CapturedModel),
+        (CombinedDrafter(NgramDrafter(CPU), HEAD), CapturedHead),
+    ):
+        (target, twin, made), said = replayed(True, lanes(drafter), lambda fraction, message: told.append(fraction))
+        assert isinstance(target, CapturedRunner) and isinstance(twin, CapturedRunner)
+        assert isinstance(made.model if isinstance(made, CombinedDrafter) else made, kind)
+        assert said == "on, forwards and draws are recorded and replayed"
+        assert target.length == twin.length == 0 and target.aux_layers == drafter.aux_layers
+    assert min(told) == 0 and max(told) > 0.5
+
+
+@pytest.mark.usefixtures("graphs")
+def test_another_drafter_leaves_the_recordings_of_the_pair_before_alone() -> None:
+    (target, twin, _), _ = replayed(True, lanes(), silent)
+    (same, _, _), _ = replayed(True, (target, twin, NgramDrafter(CPU)), silent)
+    assert same is target
+    padded = EqualShapes(target, (3,))
+    (other, _, _), _ = replayed(True, (padded, twin, HEAD), silent)
+    assert isinstance(other, EqualShapes) and other.runner.aux_layers == HEAD.aux_layers
+    assert other.runner.runner.kv is not target.runner.kv
+
+
+def test_who_wants_none_gets_none_and_reads_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replays, "capture_for", lambda device: Calls())
+    given = lanes()
+    assert replayed(False, given, silent) == (given, "off, as asked, every kernel is launched by itself")
+
+
+@pytest.mark.usefixtures("graphs")
+def test_what_is_not_lean_is_not_recorded_and_named() -> None:
+    general = GeneralRunner(MODEL), GeneralRunner(MODEL), ModelDrafter(GeneralRunner(MODEL))
+    made, said = replayed(True, general, silent)
+    assert made == general
+    assert said == "the target's and the drafter's forward is not recorded: only the lean one is"
+
+
+def test_a_pair_whose_recording_fails_runs_without_and_says_why(
+    save_model: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replays, "capture_for", lambda device: out_of_memory)
+    told: list[str] = []
+    folder = save_model("target", MODEL)
+    spec = PairSpec(str(folder), device="cpu", target_precision="fp32")
+    pair = load_pair(spec, lambda fraction, message: told.append(message))
+    assert pair.facts["graphs"].startswith("off, because recording failed (CUDA out of memory.): every kernel")
+    assert any("CUDA graphs are off, because recording failed" in message for message in told)
+    assert not isinstance(pair.target, CapturedRunner)
+    assert pair.target.length == 0
