@@ -74,11 +74,12 @@ class MarginalGain(Policy):
 class _Costs:
     """Seconds that one row more of a verification takes, and one draft step more: medians of this run's last times.
 
-    Between lengths that were tried, costs are interpolated, and beyond them flat: a longer draft that then turns out
-    dear has been tried. A shorter one never costs more.
+    Between lengths that were tried, costs are interpolated, and beyond them they rise as they did so far. A shorter
+    verification never costs more.
     """
 
     MEMORY = 9
+    UNKNOWN = 0.03  # of the verification, a row's cost where nothing has shown it
 
     def __init__(self) -> None:
         self._verify: dict[int, deque[float]] = {}  # by tokens drafted; with everything around
@@ -110,8 +111,11 @@ class _Costs:
             costs[length] = least = min(least, median_low(self._verify[length]))
         below = max((length for length in costs if length <= k), default=None)
         above = min((length for length in costs if length > k), default=None)
-        known = below is not None and above is not None
-        return (costs[above] - costs[below]) / (above - below) if known else 0.0
+        if below is not None and above is not None:
+            return (costs[above] - costs[below]) / (above - below)
+        shortest, longest = min(costs), max(costs)
+        rise = costs[longest] - costs[shortest]
+        return rise / (longest - shortest) if rise else self.UNKNOWN * costs[longest]
 
 
 class _Chances:

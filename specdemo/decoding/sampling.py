@@ -206,7 +206,6 @@ class Sampler:
     def __init__(self, params: SamplingParams, vocab_size: int, device: torch.device, prompt_ids: Tensor):
         self.params = params
         self.ids = torch.arange(vocab_size, dtype=torch.int32, device=device)
-        self._truncates = params.top_k > 0 or params.top_p < 1 or params.min_p > 0
         self.seen: Tensor | None = None
         if params.repetition_penalty != 1:
             self.seen = torch.zeros(vocab_size, dtype=torch.bool, device=device)
@@ -245,8 +244,8 @@ class Sampler:
     def noise(self, stream: Stream, counters: Sequence[int], weights: Tensor | None = None) -> Tensor:
         """Exp(1) noise [len(counters), vocab] for a race of these weights, or of any where none are given."""
         keys = noise_keys(self.params.seed, stream, counters)
-        # finding the places waits for a GPU, and pays only where few are left
-        if weights is not None and self._truncates and weights.device.type == "cpu":
+        # finding the places waits for a GPU, and pays only where few are left: after top-p, or of a pruned vocabulary
+        if weights is not None and weights.device.type == "cpu" and 4 * weights.count_nonzero() < weights.numel():
             return exponential_where(keys, weights)
         return exponential(keys, self.ids)
 
