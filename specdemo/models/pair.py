@@ -126,6 +126,7 @@ def load_pair(spec: PairSpec, progress: Progress = silent, keep_model: bool = Fa
     draft = _find_draft(spec, target, progress)
     collect()
     memory = _room(spec, target, draft, device)
+    progress(None, f"The pair takes {memory}")
     try:
         loaded, choice = load_chosen(target, spec.target_precision, device, progress, spec.double_quantisation)
     except RunnerRefused as error:

@@ -236,6 +236,10 @@ SENTENCES = {
         "CUDA graph：{reason}。",
         "CUDA graph：{reason}。",
     ),
+    "The pair takes {memory}": (
+        "这一对模型所需内存：{memory}",
+        "這一對模型所需記憶體：{memory}",
+    ),
     "Measuring a drafted token": (
         "正在测量一个草稿词元",
         "正在測量一個草稿詞元",
