@@ -18,6 +18,7 @@ from transformers.cache_utils import Cache, CacheLayerMixin
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
+from specdemo.decoding.rows_kv import RowsKV
 from specdemo.distill.hidden import Listener
 from specdemo.models.attention import CUSTOM, attend_by, fits
 from specdemo.models.general_runner import refuse_unfit
@@ -168,7 +169,7 @@ class BatchDecoder:
             last = self.live - 1
             if row != last:
                 for layer in self._layers:
-                    layer.move(last, row, lengths[last])
+                    layer.held.move(last, row, lengths[last])
                 self._lengths[row], self._last[row] = self._lengths[last].clone(), self._last[last].clone()
                 self._jobs[row], self._answers[row], lengths[row] = self._jobs[last], self._answers[last], lengths[last]
                 self._states[row] = self._states[last]
@@ -197,35 +198,21 @@ class _Rows(CacheLayerMixin):
 
     def __init__(self, rows: int, columns: int) -> None:
         super().__init__()
-        self.rows, self.columns, self.is_initialized = rows, columns, True
+        self.held, self.is_initialized = RowsKV(rows, columns), True
         self.place: _Place | None = None
 
     def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
-        """Make room, learning a layer's shape from the first keys and values."""
-        # Zeros, not empty: a masked column weighs 0, but 0 * nan is nan.
-        self.keys = key_states.new_zeros(self.rows, key_states.shape[1], self.columns, key_states.shape[3])
-        self.values = value_states.new_zeros(self.rows, value_states.shape[1], self.columns, value_states.shape[3])
+        """Nothing to do: what holds the rows learns a layer's shape from the first ones."""
 
     def update(
         self, key_states: Tensor, value_states: Tensor, *args: object, **kwargs: object
     ) -> tuple[Tensor, Tensor]:
-        if self.keys is None:
-            self.lazy_initialization(key_states, value_states)
         place = self.place
-        keys, values = (t[place.start : place.stop, :, : place.width] for t in (self.keys, self.values))
-        if place.columns is None:
-            keys.copy_(key_states)
-            values.copy_(value_states)
-        else:
-            rows = torch.arange(place.start, place.stop, device=keys.device)
-            keys[rows, :, place.columns] = key_states[:, :, 0]
-            values[rows, :, place.columns] = value_states[:, :, 0]
+        new = place.columns
+        columns = torch.arange(place.width, device=key_states.device)[None] if new is None else new[:, None]
+        self.held.write(place.start, columns, key_states.transpose(1, 2), value_states.transpose(1, 2))
+        keys, values = (t[place.start : place.stop, :, : place.width] for t in (self.held.keys, self.held.values))
         return keys, values
-
-    def move(self, source: int, target: int, length: int) -> None:
-        """Copy the first `length` columns of one row over another."""
-        for held in (self.keys, self.values):
-            held[target, :, :length] = held[source, :, :length]
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
         return self.place.width, 0
@@ -234,7 +221,7 @@ class _Rows(CacheLayerMixin):
         return self.place.width - 1
 
     def get_max_length(self) -> int:
-        return self.columns
+        return self.held.columns
 
 
 def rows_attention(

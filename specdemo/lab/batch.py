@@ -25,7 +25,8 @@ from specdemo.models.pair_options import MAX_GAMMA
 from specdemo.race import Lane, Request, check, lanes
 
 if TYPE_CHECKING:
-    from specdemo.decoding.batched import Round, RowRequest, RowsRunner
+    from specdemo.decoding.batched import Round, RowRequest, RowsDrafter, RowsRunner
+    from specdemo.decoding.drafter import Drafter
     from specdemo.decoding.runner import Runner
     from specdemo.models.pair import Pair
 
@@ -85,6 +86,15 @@ def rows_runner(runner: Runner) -> RowsRunner:
             "Take a Llama-like target with plain weights (fp32, bf16 or fp16)."
         )
     return LeanRows(inner)
+
+
+def rows_drafter(drafter: Drafter, rows: int) -> RowsDrafter:
+    """The same drafter for so many sequences: a head in one pass for all, any other row by row."""
+    from specdemo.decoding.batched import RowByRow
+    from specdemo.drafters.head import HeadDrafter
+    from specdemo.drafters.head_rows import HeadRows
+
+    return HeadRows.of(drafter) if isinstance(drafter, HeadDrafter) else RowByRow([drafter.twin() for _ in range(rows)])
 
 
 def _requests(options: BatchOptions, asked: Iterable[Asked]) -> list[Request]:
@@ -157,13 +167,13 @@ def _batch(
     pair: Pair, runner: RowsRunner, requests: Sequence[Request], gamma: int, side: str
 ) -> Generator[None, None, Batch]:
     """One batch, with a pause after each round."""
-    from specdemo.decoding.batched import RowByRow, decode_together
+    from specdemo.decoding.batched import decode_together
 
     rows = [_row_request(pair, one) for one in requests]
     if side == SIDES[0]:
         rounds = decode_together(runner, rows)
     else:
-        rounds = decode_together(runner, rows, RowByRow([pair.drafter.twin() for _ in rows]), gamma)
+        rounds = decode_together(runner, rows, rows_drafter(pair.drafter, len(rows)), gamma)
     batch = Batch(len(rows))
     try:
         for done in rounds:

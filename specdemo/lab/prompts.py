@@ -2,7 +2,7 @@
 
 A `.jsonl` file has a prompt a line: {"prompt": "...", "kind": "..."}, the kind as one likes, or {"question_id",
 "category", "turns"} as those two benchmarks have it, of which the first turn is asked. Any other file is JSON:
-{"kind": [{"text": "..."}]}.
+{"kind": [{"text": "..."}]}. A "reference" beside a prompt is an answer that others are compared with.
 """
 
 from __future__ import annotations
@@ -26,11 +26,15 @@ ANY = "any"  # the kind of a prompt of which none is told
 
 @dataclass(frozen=True, slots=True)
 class TaskPrompt:
-    """A prompt of a kind. name: its number among the prompts of its kind, from 1, or what its file calls it."""
+    """A prompt of a kind. name: its number among the prompts of its kind, from 1, or what its file calls it.
+
+    reference: an answer to compare with, where the file has one.
+    """
 
     kind: str
     name: str
     text: str
+    reference: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +104,8 @@ def _kinds(path: Path, text: str) -> list[TaskPrompt]:
         if not entries:
             raise LabRefused(f"{path} holds no prompts of the kind {kind!r}.")
         for n, entry in enumerate(entries, 1):
-            prompts.append(TaskPrompt(kind, str(n), _text(entry, "text", f"{path}, {kind!r}, number {n}")))
+            where = f"{path}, {kind!r}, number {n}"
+            prompts.append(TaskPrompt(kind, str(n), _text(entry, "text", where), _reference(entry, where)))
     return prompts
 
 
@@ -120,7 +125,7 @@ def _lines(path: Path, text: str) -> list[TaskPrompt]:
             name, asked = str(entry.get("question_id", numbers[kind])), _first_turn(entry, where)
         else:
             name, asked = str(numbers[kind]), _text(entry, "prompt", where)
-        prompts.append(TaskPrompt(kind, name, asked))
+        prompts.append(TaskPrompt(kind, name, asked, _reference(entry, where)))
     return prompts
 
 
@@ -140,6 +145,16 @@ def _word(entry: Any, key: str, where: str) -> str:
     if not isinstance(kind, str) or not kind:
         raise LabRefused(f"{where}: `{key}` should be a name.")
     return kind
+
+
+def _reference(entry: dict[str, Any], where: str) -> str:
+    """Of the first turn, where there is one; none is none."""
+    reference = entry.get("reference") or ""
+    if isinstance(reference, list):
+        reference = reference[0] or ""
+    if not isinstance(reference, str):
+        raise LabRefused(f"{where}: `reference` should be a text, or a list of texts.")
+    return reference
 
 
 def _text(entry: Any, key: str, where: str) -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from specdemo.lab.batch import BATCH
+from specdemo.lab.diagnose import DIAGNOSE
 from specdemo.lab.experiment import Experiment
 from specdemo.lab.length import LENGTH
+from specdemo.lab.quality import QUALITY
 from specdemo.lab.router import ROUTER
 from specdemo.lab.sweep import SWEEP
 from specdemo.lab.tasks import TASKS
 
 EXPERIMENTS: dict[str, Experiment] = {
-    experiment.name: experiment for experiment in (TASKS, SWEEP, LENGTH, ROUTER, BATCH)
+    experiment.name: experiment for experiment in (TASKS, SWEEP, LENGTH, ROUTER, BATCH, DIAGNOSE, QUALITY)
 }

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
+from torch import Tensor
 
 from specdemo.decoding.autoregressive import autoregressive
 from specdemo.decoding.batched import Round, RowByRow, RowRequest, decode_together
@@ -16,12 +18,16 @@ from specdemo.decoding.forward import LeanRunner
 from specdemo.decoding.params import SamplingParams
 from specdemo.decoding.parting import find_parting
 from specdemo.decoding.rows_forward import LeanRows
+from specdemo.decoding.runner import Output
 from specdemo.decoding.speculative import speculative
 from specdemo.decoding.steps import Rule, Stop
+from specdemo.drafters.head_rows import HeadRows
 from specdemo.drafters.model import ModelDrafter
 from specdemo.drafters.ngram import NgramDrafter
 from specdemo.metrics import LaneMetrics
+from specdemo.models.head_files import HeadSource, load_head
 from specdemo.models.lean import lean_runner
+from tests.drafters import speculators_heads as made
 from tests.tables import CPU
 from tests.threads import one_thread  # noqa: F401
 from tests.tiny import noised, tiny_llama, tiny_qwen3
@@ -139,3 +145,39 @@ def test_a_sliding_window_hides_in_a_batch_what_it_hides_alone() -> None:
     bench = Bench(LeanRunner(made.shape, made.weights, made.rotary))
     work = requests(bench.rows.vocab_size, seed=6)
     bench.assert_as_alone(work, bench.together(work, row_by_row(NgramDrafter(CPU), len(work)), 3))
+
+
+def test_a_head_drafts_for_a_whole_batch_what_it_drafts_row_by_row() -> None:
+    model = tiny_llama(vocab_size=made.VOCAB)
+    embedding = model.get_input_embeddings().weight.detach()
+    bench = Bench(lean_runner(model))
+    bench.rows = Narrow(bench.rows)
+    work = requests(made.VOCAB, seed=7)
+    for name in ("llama", "llama-two_layers", "qwen3-norm_before_residual-norm_output"):
+        config = SimpleNamespace(hidden_size=made.WIDTH, num_hidden_layers=6, max_position_embeddings=512)
+        head = load_head(HeadSource(name, made.HEADS / name), config, embedding, made.VOCAB)
+        together = bench.together(work, HeadRows.of(head), 3)
+        bench.assert_as_alone(work, together)
+        one_by_one = bench.together(work, row_by_row(head, len(work)), 3)
+        drafted, alone = (
+            [[d.id for s in steps for d in s.drafted] for steps in lanes] for lanes in (together, one_by_one)
+        )
+        assert drafted == alone and sum(map(len, drafted)) > 100
+
+
+class Narrow:
+    """A batch whose hidden states are cut to the width that the stored heads were made for."""
+
+    def __init__(self, rows: LeanRows) -> None:
+        self._rows = rows
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._rows, name)
+
+    def forward(
+        self, ids: Tensor, starts: Sequence[int], first: int = 0, rows: int | None = None, aux: tuple[int, ...] = ()
+    ) -> Output:
+        out = self._rows.forward(ids, starts, first, rows, (0, 1, 2) if aux else ())
+        if aux:
+            out.hidden = out.hidden.unflatten(-1, (3, -1))[..., : made.WIDTH].flatten(-2)
+        return out

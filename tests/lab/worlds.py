@@ -45,6 +45,9 @@ class Tokenizer:
     def encode(self, text: str, **_: object) -> list[int]:
         return [ord(character) % VOCABULARY for character in text]
 
+    def decode(self, ids: Sequence[int], **_: object) -> str:
+        return " ".join("abcdefg"[token] for token in ids)
+
 
 @dataclass
 class World:
