@@ -27,6 +27,7 @@ from specdemo.decoding.drafter import Drafter, FreeDraw
 from specdemo.decoding.ending import Ending, Limits
 from specdemo.decoding.runner import Output, Runner, prefill
 from specdemo.decoding.sampling import Sampler
+from specdemo.models.allocator import give_back_freed_memory
 from specdemo.models.general_runner import GeneralRunner
 from specdemo.models.loading import load_model
 from specdemo.models.precision import DTYPES, Precision
@@ -214,6 +215,7 @@ def peak_memory(act: Callable[[], object], device: torch.device) -> int:
         before = torch.cuda.memory_allocated(device)
         act()
         return torch.cuda.max_memory_allocated(device) - before
+    give_back_freed_memory()
     process, over = psutil.Process(), threading.Event()
     before = peak = process.memory_info().rss
 

@@ -15,6 +15,13 @@ _M_TRIM_THRESHOLD, _KEPT = -1, 256 << 20  # bytes free at the top before any go 
 _M_MMAP_THRESHOLD, _LARGEST = -3, 32 << 20  # bytes from which a tensor has a mapping of its own; glibc takes no more
 
 
+def give_back_freed_memory() -> None:
+    """Give back what is kept, so that what a process holds is what it uses; where it can be asked for."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform.startswith("linux") else None
+    if trim is not None:
+        trim(0)
+
+
 def keep_freed_memory() -> bool:
     """Ask for it, for this process from now on; False where the C library knows no such wish."""
     if not sys.platform.startswith("linux"):

@@ -29,8 +29,9 @@ def violations(page: Page) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("language", ["en", "zh-CN", "zh-TW"])
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize(
+    ("theme", "language"), [("light", "en"), ("dark", "en"), ("light", "zh-CN"), ("dark", "zh-TW")]
+)
 def test_axe_finds_no_serious_violation(demo: Demo, open_page: Callable[..., Page], theme: str, language: str) -> None:
     page = open_page(f"{demo.url}?__theme={theme}&lang={language}")
     page.wait_for_selector(".sd-pair[data-state=ready]")

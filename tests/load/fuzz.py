@@ -17,7 +17,7 @@ from typing import Any
 import httpx
 
 from specdemo.ui.visitors import Rules
-from tests.ui.served import Served, served
+from tests.ui.served import Served, run_apart, served
 from tests.ui.synthetic import Synthetic
 
 PATIENCE = 30.0  # seconds for one answer; a hang is longer
@@ -140,9 +140,9 @@ def fuzz(inputs: int, seed: int = 0) -> Findings:
     made = script.engine()
     engine = replace(made, choose=lambda spec, name, *rest: findings.chosen.add(name) or made.choose(spec, name, *rest))
     with served(script, Rules(public=True, waiting=64, new_tokens=256, prompt_tokens=1000), engine) as house:
-        asyncio.run(_fuzz(house, inputs, seed, findings))
+        run_apart(_fuzz(house, inputs, seed, findings))
         after = Findings()
-        asyncio.run(_proper(house, after))
+        run_apart(_proper(house, after))
         findings.wrong += [] if after.ends == {"complete": 1} else [f"Afterwards nothing works: {after}"]
     return findings
 

@@ -21,7 +21,7 @@ import psutil
 
 from specdemo.ui.conversation import Conversation
 from specdemo.ui.visitors import Rules
-from tests.ui.served import Served, served
+from tests.ui.served import Served, run_apart, served
 from tests.ui.synthetic import Synthetic
 
 PATIENCE = 300.0  # seconds for one answer
@@ -122,7 +122,7 @@ def visit(visitors: int, runs: int) -> Tally:
     tally = Tally()
     with served(Echo(), Rules(waiting=visitors)) as house:
         begun = time.monotonic()
-        asyncio.run(_visit(house, visitors, runs, tally))
+        run_apart(_visit(house, visitors, runs, tally))
         tally.seconds = time.monotonic() - begun
         while len(house.desk.line) and time.monotonic() < begun + PATIENCE:  # of those who left
             time.sleep(0.01)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -179,7 +180,10 @@ def test_so_may_a_head(save_model: Save, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(pair_module, "load_head", lambda source, *args: SimpleNamespace(aux_layers=(0,), max_length=99))
     monkeypatch.setattr(pair_module, "draft_cost", lambda target, drafter: None)
     folder = save_model("head", tiny_llama(256))
-    (folder / "config.json").write_text('{"speculators_model_type": "eagle3"}')
+    shape = {"model_type": "llama", **tiny_llama(256).config.to_dict(), "num_hidden_layers": 1}
+    (folder / "config.json").write_text(
+        json.dumps({"speculators_model_type": "eagle3", "transformer_layer_config": shape}, default=str)
+    )
     for module in (pair_module, pair_options):
         monkeypatch.setattr(module, "SHIPPED_HEAD", folder)
     target = save_model("target", tiny_llama(256))

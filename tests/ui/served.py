@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -21,6 +23,12 @@ class Served:
     desk: Desk
     script: Synthetic
     page: Page
+
+
+def run_apart(clients: Coroutine[None, None, None]) -> None:
+    """Run to its end in a loop of its own: Playwright's, of browser tests before, may still run in this thread."""
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(asyncio.run, clients).result()
 
 
 @contextmanager
