@@ -82,7 +82,7 @@ def slow(page: Page, script: Synthetic) -> None:
 def settings(page: Page, script: Synthetic) -> None:
     """The settings, with a draft model chosen."""
     page.click(".sd-set")
-    page.get_by_label("a causal LM").check()
+    page.get_by_label("another model or head").check()
     page.get_by_label("Draft model").wait_for()
 
 
