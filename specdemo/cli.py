@@ -30,6 +30,7 @@ ROOMS = {  # commands of other rooms: add_arguments(parser) and main(args) are i
     "bench": ("specdemo.bench", "measure the engine against transformers' generate()"),
     "lab": ("specdemo.lab.command", "experiments: when it pays, and why"),
     "distill": ("specdemo.distill.main", "make a draft for a target"),
+    "remote": ("specdemo.remote.command", "one prompt on two vLLM servers, one of which speculates"),
     "doctor": ("specdemo.doctor", "what this machine can do, and what each preset would need"),
 }
 

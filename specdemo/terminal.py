@@ -17,7 +17,7 @@ from rich.text import Text
 
 from specdemo.decoding.steps import Origin
 from specdemo.metrics import Comparison, Sameness, Speed
-from specdemo.models.text import cut_at_stop
+from specdemo.models.stop_cut import cut_at_stop
 from specdemo.race import Lane
 from specdemo.recording import Recording
 

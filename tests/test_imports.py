@@ -29,6 +29,7 @@ FLOORS = {
     "specdemo.recording": 4,
     "specdemo.terminal": 5,
     "specdemo.lab": 6,
+    "specdemo.remote": 6,
     "specdemo.distill": 6,
     "specdemo.doctor": 6,
     "specdemo.bench": 7,
@@ -104,8 +105,9 @@ def test_what_is_imported_is_what_is_required() -> None:
     assert required - used <= loaded_by_transformers
 
 
-def test_the_page_stands_without_torch() -> None:
-    """A replay needs no model, and torch takes seconds to import."""
-    command = "import sys, specdemo.ui.page; print({'torch', 'transformers'} & set(sys.modules))"
+def test_page_and_remote_lanes_stand_without_torch() -> None:
+    """A replay and a lane on a server need no model, and torch takes seconds to import."""
+    rooms = "specdemo.ui.page, specdemo.remote.command"
+    command = f"import sys, {rooms}; print({{'torch', 'transformers'}} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", command], capture_output=True, text=True, cwd=ROOT, timeout=120)
     assert done.stdout.strip() == "set()", done.stdout + done.stderr

@@ -121,9 +121,3 @@ class StopStrings:
                 return kept
             self._tail = self._tail[max(0, len(self._tail) - self._longest) :]
         return None
-
-
-def cut_at_stop(text: str, strings: Sequence[str]) -> str:
-    """The text up to the first stop string, which does not belong to it."""
-    found = [at for string in strings if string and (at := text.find(string)) >= 0]
-    return text[: min(found, default=len(text))]

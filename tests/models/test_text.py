@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import PreTrainedTokenizerBase
 
-from specdemo.models.text import Detokenizer, StopStrings, cut_at_stop, encode_chat
+from specdemo.models.stop_cut import cut_at_stop
+from specdemo.models.text import Detokenizer, StopStrings, encode_chat
 from tests.models.reference_tokenizer import GOLDENS
 from tests.models.tiny_tokenizers import sentencepiece_tokenizer, word_tokenizer
 

@@ -1,0 +1,258 @@
+"""One completion of a server as a lane: chunks to Steps while they arrive, and once more when all that can be known is.
+
+While it runs, nobody knows who is responsible for a token; after it, agreement.py says so where the counts allow it.
+A step's clock is the time between two arrivals, drafting and network included, or the server's own where it tells it.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from queue import SimpleQueue
+from typing import Any
+
+from specdemo.decoding.steps import Drafted, Origin, Step, Stop, Token, Verdict, Why
+from specdemo.race import Lane
+from specdemo.recording import Wrote
+from specdemo.remote import wire
+from specdemo.remote.agreement import Round, counted, told
+from specdemo.remote.counters import Counters, difference
+from specdemo.remote.endpoint import Endpoint, RemoteFault
+
+UNTOLD = -1  # the id of a drafted token that was not accepted: no server tells it
+SCRAPES_APART = 0.25  # seconds: a scrape may be older than the last chunk
+
+
+class Provenance(StrEnum):
+    """How it is known who is responsible for each token."""
+
+    TOLD = "told by the server for this request"
+    COUNTED = "from chunks that agree with the server's counters"
+    PLAIN = "the server does not speculate"
+    UNKNOWN = "approximate: chunks, not engine steps"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is asked of a server. prompt: ids, or text where it has no tokenizer. settings: sampling, by wire names."""
+
+    model: str
+    prompt: str | tuple[int, ...]
+    max_tokens: int
+    settings: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A chunk that held tokens, and the seconds since the one before it, or since the request."""
+
+    text: str
+    ids: tuple[int, ...] | None
+    seconds: float
+
+
+class RemoteLane:
+    """One lane over one server. `run` yields what arrives; `settle` afterwards what came of it.
+
+    fault: the sentence of what went wrong; what had arrived before is kept. between: what the server counted meanwhile.
+    """
+
+    def __init__(self, lane: Lane, endpoint: Endpoint, asked: Asked) -> None:
+        self.lane = lane
+        self.endpoint = endpoint
+        self.asked = asked
+        self.arrivals: list[Arrival] = []
+        self.prompt_ids: tuple[int, ...] = () if isinstance(asked.prompt, str) else asked.prompt
+        self.fault: str | None = None
+        self.between: Counters | None = None
+        self.times: wire.Times | None = None
+        self.drafting: wire.Drafting | None = None
+        self.provenance = Provenance.UNKNOWN
+        self.retokenised = False
+        self._stop: Stop | None = None
+        self._stopped = threading.Event()
+        self._before: Counters | None = None
+
+    def run(self) -> Iterator[Wrote]:
+        """What arrives, while it arrives; a thread of its own stamps it, so that showing it takes no time from it."""
+        try:
+            self._before = self.endpoint.counters()
+        except RemoteFault as fault:
+            self._end(fault)
+            return
+        queue: SimpleQueue[tuple[float, wire.Chunk] | BaseException | None] = SimpleQueue()
+        last = time.perf_counter()
+        threading.Thread(target=self._read, args=(queue,), daemon=True).start()
+        try:
+            while (item := queue.get()) is not None:
+                if isinstance(item, RemoteFault):
+                    self._end(item)
+                elif isinstance(item, BaseException):
+                    raise item
+                else:
+                    at, chunk = item
+                    if (arrival := self._take(chunk, at - last)) is not None:
+                        last = at
+                        if arrival.ids is not None:
+                            yield self._wrote(arrival, None, arrival.seconds)
+        finally:
+            self._stopped.set()
+
+    def settle(self, server_times: bool) -> list[Wrote]:
+        """The lane's steps with all that can be known of them. server_times: by the server's clock, not by arrivals."""
+        ids = self._ids()
+        rounds = self._rounds([len(one) for one in ids])
+        steps = []
+        for i, (arrival, own, seconds) in enumerate(zip(self.arrivals, ids, self._seconds(server_times), strict=True)):
+            wrote = self._wrote(replace(arrival, ids=own), rounds and rounds[i], seconds)
+            if i == 0:
+                wrote = replace(wrote, step=replace(wrote.step, why=Why.PREFILL))
+            steps.append(wrote)
+        if steps:
+            steps[-1] = self._ended(steps[-1])
+        return steps
+
+    def _read(self, queue: SimpleQueue) -> None:
+        asked = self.asked
+        try:
+            for chunk in self.endpoint.stream(asked.model, asked.prompt, asked.max_tokens, asked.settings):
+                queue.put((time.perf_counter(), chunk))
+                if self._stopped.is_set():
+                    return
+        except BaseException as error:  # said where the lane runs
+            queue.put(error)
+        finally:
+            queue.put(None)
+
+    def _end(self, fault: RemoteFault) -> None:
+        self.fault, self._stop = str(fault), Stop.FAULT
+
+    def _take(self, chunk: wire.Chunk, seconds: float) -> Arrival | None:
+        self.times, self.drafting = chunk.times or self.times, chunk.drafting or self.drafting
+        if not chunk.choices:
+            return None
+        choice = chunk.choices[0]
+        self.prompt_ids = self.prompt_ids or tuple(choice.prompt_token_ids or ())
+        if choice.finish_reason is not None:
+            stop = Stop.STOP_STRING if isinstance(choice.stop_reason, str) else Stop.EOS
+            self._stop = Stop.BUDGET if choice.finish_reason == "length" else stop
+        ids = None if choice.token_ids is None else tuple(choice.token_ids)
+        if not ids and not choice.text:
+            return None
+        self.arrivals.append(Arrival(choice.text, ids, seconds))
+        return self.arrivals[-1]
+
+    def _ids(self) -> list[tuple[int, ...]]:
+        """Each arrival's ids; those of a server that gives none are its tokenizer's, chunk by chunk."""
+        found = []
+        for arrival in self.arrivals:
+            ids = arrival.ids
+            if ids is None:
+                self.retokenised = True
+                try:
+                    ids = tuple(self.endpoint.tokens(self.asked.model, arrival.text))
+                except RemoteFault as fault:
+                    self._end(fault)
+                    break
+            found.append(ids)
+        del self.arrivals[len(found) :]
+        return found
+
+    def _rounds(self, lengths: list[int]) -> list[Round] | None:
+        """Each step's round, None where it is not known; sets how it is known."""
+        if not lengths or self.retokenised or self._stop in (None, Stop.FAULT):
+            return None  # a request that was cut off is counted otherwise than it is told
+        if self.drafting and (rounds := told(lengths, self.drafting)):
+            self.provenance = Provenance.TOLD
+            return rounds
+        for pause in (0, SCRAPES_APART):
+            time.sleep(pause)
+            self.between = self._scrape()
+            if self.between is None:
+                return None
+            if not self.between.speculates:
+                self.provenance = Provenance.PLAIN
+                return [Round()] * len(lengths)
+            if rounds := counted(lengths, self.between):
+                self.provenance = Provenance.COUNTED
+                return rounds
+        return None
+
+    def _scrape(self) -> Counters | None:
+        try:
+            after = self.endpoint.counters()
+        except RemoteFault:
+            return None
+        return difference(self._before, after) if self._before and after else None
+
+    def _seconds(self, server_times: bool) -> list[float]:
+        """Each step's share of the clock; the server tells two sums, which the steps share as their arrivals did."""
+        seconds = [arrival.seconds for arrival in self.arrivals]
+        if not (server_times and self.times and seconds):
+            return seconds
+        arrived = sum(seconds[1:])
+        scale = self.times.generation_time_ms / 1000 / arrived if arrived else 0.0
+        return [self.times.time_to_first_token_ms / 1000, *(one * scale for one in seconds[1:])]
+
+    def _wrote(self, arrival: Arrival, one: Round | None, seconds: float) -> Wrote:
+        ids = arrival.ids
+        tokens = tuple(Token(i, origin) for i, origin in zip(ids, _origins(len(ids), one), strict=True))
+        drafted = _drafted(ids, one)
+        step = Step(
+            tokens,
+            drafted,
+            gamma=one.drafted if one else 0,
+            why=Why.POLICY if drafted else Why.PLAIN,
+            draft_seconds=0.0,
+            verify_seconds=seconds,
+            other_seconds=0.0,
+        )
+        texts = self._texts(arrival) if drafted else _as_one(arrival)
+        return Wrote(self.lane, step, texts, ("",) * len(drafted))
+
+    def _texts(self, arrival: Arrival) -> tuple[str, ...]:
+        """What each token adds, where the tokens by themselves make the chunk's text; else all of it at the first."""
+        spelled: list[str] = []
+        if len(arrival.ids) > 1:
+            for token_id in arrival.ids:
+                one = self.endpoint.spelling(self.asked.model, token_id)
+                if one is None:
+                    return _as_one(arrival)
+                spelled.append(one)
+        if spelled and "".join(spelled[:-1]) == arrival.text:  # the last one ended the text
+            return (*spelled[:-1], "")
+        return tuple(spelled) if "".join(spelled) == arrival.text and spelled else _as_one(arrival)
+
+    def _ended(self, last: Wrote) -> Wrote:
+        return replace(last, step=replace(last.step, stop=self._stop or Stop.STOPPED))
+
+
+def _as_one(arrival: Arrival) -> tuple[str, ...]:
+    return (arrival.text, *("",) * (len(arrival.ids) - 1)) if arrival.ids else ()
+
+
+def _origins(n: int, one: Round | None) -> list[Origin]:
+    if one is None:
+        return [Origin.UNKNOWN] * n
+    if not one.drafted:
+        return [Origin.TARGET] * n
+    accepted = min(n, one.accepted)
+    own = Origin.BONUS if one.accepted == one.drafted else Origin.CORRECTED
+    return [Origin.ACCEPTED] * accepted + [own] * (n - accepted)
+
+
+def _drafted(ids: tuple[int, ...], one: Round | None) -> tuple[Drafted, ...]:
+    """What a round drafted: the accepted tokens by their ids, where they were emitted, the others without."""
+    if one is None:
+        return ()
+    known = (*ids[: one.accepted], *(UNTOLD,) * one.drafted)[: one.drafted]
+    return tuple(
+        Drafted(
+            known[i],
+            Verdict.ACCEPTED if i < one.accepted else Verdict.REFUSED if i == one.accepted else Verdict.UNREACHED,
+        )
+        for i in range(one.drafted)
+    )

@@ -1,0 +1,119 @@
+"""What does a server send? Every path, name and shape that is expected of vLLM's OpenAI server, and nowhere else.
+
+Written from vLLM's documentation and source, and tried against transcripts written by hand only. Three things may be
+otherwise on a running server: that a chunk is one engine step (agreement.py therefore never takes it for granted),
+that `metrics.speculative_decoding` keeps its shape (vLLM calls it experimental; where it does not fit it is left out),
+and that a scrape right after the last chunk already counts that chunk's step.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, TypeVar
+
+from pydantic import BaseModel, Field, ValidationError
+
+MODELS, METRICS, TOKENIZE, DETOKENIZE = "/v1/models", "/metrics", "/tokenize", "/detokenize"
+OPTIONAL = {"return_token_ids": True, "stream_options": {"include_usage": True}}  # asked for; a server may lack them
+DRAFTS = "vllm:spec_decode_num_drafts_total"
+DRAFT_TOKENS = "vllm:spec_decode_num_draft_tokens_total"
+ACCEPTED = "vllm:spec_decode_num_accepted_tokens_total"
+ACCEPTED_PER_POSITION = "vllm:spec_decode_num_accepted_tokens_per_pos_total"  # label: position, from 0
+FINISHED = "vllm:request_success_total"
+
+Shape = TypeVar("Shape", bound=BaseModel)
+Count = Annotated[int, Field(ge=0, le=2**63 - 1)]
+
+
+class Garbage(ValueError):
+    """Something that is no message of such a server."""
+
+
+class Choice(BaseModel):
+    """What a chunk adds. token_ids: None where the server gives none. stop_reason: the stop string that was met."""
+
+    text: str = ""
+    token_ids: list[Count] | None = None
+    prompt_token_ids: list[Count] | None = None
+    finish_reason: str | None = None
+    stop_reason: int | str | None = None
+
+
+class Drafting(BaseModel):
+    """One request's speculation, told by the server (--per-request-spec-decode-metrics).
+
+    Steps that drafted nothing are not among them. The last two are there with "detailed" alone.
+    """
+
+    num_spec_steps: Count
+    num_draft_tokens: Count
+    num_accepted_draft_tokens: Count
+    num_spec_tokens: Count
+    acceptance_histogram: list[Count]  # steps that accepted 0, 1, 2, ... draft tokens
+    per_step_accepted: list[Count] | None = None
+    per_step_drafted: list[Count] | None = None
+
+
+class Times(BaseModel):
+    """One request's own times (--enable-per-request-metrics), without queue and network."""
+
+    time_to_first_token_ms: float = Field(gt=0, allow_inf_nan=False)
+    generation_time_ms: float = Field(ge=0, allow_inf_nan=False)
+
+
+class Chunk(BaseModel):
+    """One message of a stream; the last one, without choices, carries what the server tells of the request."""
+
+    choices: list[Choice] = []
+    metrics: Any = None
+
+    @property
+    def drafting(self) -> Drafting | None:
+        """The request's speculation, where the server tells it in the shape known here."""
+        return _fitting(Drafting, self.metrics.get("speculative_decoding")) if isinstance(self.metrics, dict) else None
+
+    @property
+    def times(self) -> Times | None:
+        """The request's own times, where the server tells them."""
+        return _fitting(Times, self.metrics)
+
+
+class Model(BaseModel):
+    """A model that is served."""
+
+    id: str
+    max_model_len: Count | None = None
+
+
+class Models(BaseModel):
+    """The answer to MODELS."""
+
+    data: list[Model]
+
+
+class Tokenized(BaseModel):
+    """The answer to TOKENIZE."""
+
+    tokens: list[Count]
+    max_model_len: Count | None = None
+
+
+class Detokenized(BaseModel):
+    """The answer to DETOKENIZE."""
+
+    prompt: str
+
+
+def read(shape: type[Shape], message: object) -> Shape:
+    """The message in this shape; raises Garbage."""
+    try:
+        return shape.model_validate(message)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        raise Garbage(f"at {'.'.join(map(str, first['loc'])) or 'its top'}: {first['msg']}") from None
+
+
+def _fitting(shape: type[Shape], message: object) -> Shape | None:
+    try:
+        return read(shape, message)
+    except Garbage:
+        return None

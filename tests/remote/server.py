@@ -1,0 +1,107 @@
+"""A small local server that speaks vLLM's format from transcripts written by hand."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+DATA = Path(__file__).resolve().parents[1] / "data" / "remote"
+WORDS = {10: "The", 11: " cat", 12: " sat", 13: " on", 14: " the", 15: " mat", 16: ".", 17: " The", 2: "</s>"}
+Answer = tuple[int, str | bytes]
+
+
+def transcript(name: str) -> str:
+    return (DATA / f"by_hand_{name}").read_text("utf-8")
+
+
+class Script:
+    """What the server answers. metrics: one text for each scrape, the last stays. stream: a status and a body.
+
+    asked: every request's path and body; keys: what each came with.
+    """
+
+    def __init__(self, stream: str = "plain.sse", metrics: tuple[str, ...] = ("plain.prom",)) -> None:
+        self.url = ""
+        self.asked: list[tuple[str, dict]] = []
+        self.keys: list[str | None] = []
+        self.stream: Callable[[dict], Answer] | Answer = (200, transcript(stream))
+        self.metrics = [transcript(name) for name in metrics]
+        self.models: Answer = (200, json.dumps({"object": "list", "data": [{"id": "tiny", "max_model_len": 64}]}))
+        self.template = True
+        self.tokenizer = True
+        self.location = ""
+        self.silent = False
+        self.cut = False  # says that more comes, and closes
+        self.over = threading.Event()  # what a silent server waits for
+
+    def answer(self, path: str, body: dict) -> Answer:
+        self.asked.append((path, body))
+        if path == "/v1/models":
+            return self.models
+        if path == "/metrics":
+            return (
+                (200, self.metrics.pop(0) if len(self.metrics) > 1 else self.metrics[0]) if self.metrics else (404, "")
+            )
+        if path == "/tokenize" and self.tokenizer:
+            if "messages" in body and not self.template:
+                return 400, json.dumps({"error": {"message": "no chat template"}})
+            return 200, json.dumps({"count": 3, "max_model_len": 64, "tokens": self.tokens(body)})
+        if path == "/detokenize" and self.tokenizer:
+            return 200, json.dumps({"prompt": "".join(WORDS[i] for i in body["tokens"])})
+        if path == "/v1/completions":
+            return self.stream(body) if callable(self.stream) else self.stream
+        return 404, json.dumps({"detail": "Not Found"})
+
+    def tokens(self, body: dict) -> list[int]:
+        ids = {word: i for i, word in WORDS.items()}
+        return [ids[body["prompt"]]] if body.get("prompt") in ids else [1, 5, 6]
+
+
+class Handler(BaseHTTPRequestHandler):
+    script: Script
+
+    def do_GET(self) -> None:
+        self.serve({})
+
+    def do_POST(self) -> None:
+        self.serve(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+
+    def serve(self, body: dict) -> None:
+        script = self.script
+        script.keys.append(self.headers["Authorization"])
+        if script.silent and self.path == "/v1/completions":
+            script.over.wait()
+            return
+        status, text = script.answer(self.path, body)
+        data = text.encode() if isinstance(text, str) else text
+        streams = self.path == "/v1/completions" and status == 200
+        self.send_response(status)
+        self.send_header("Content-Type", "text/event-stream" if streams else "application/json")
+        self.send_header("Content-Length", str(len(data) + (100 if script.cut and streams else 0)))
+        if script.location:
+            self.send_header("Location", script.location)
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@contextmanager
+def serving(script: Script) -> Iterator[Script]:
+    handler = type("Scripted", (Handler,), {"script": script})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    thread.start()
+    script.url = f"http://127.0.0.1:{server.server_port}"
+    try:
+        yield script
+    finally:
+        script.over.set()
+        server.shutdown()
+        server.server_close()

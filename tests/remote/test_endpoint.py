@@ -1,0 +1,85 @@
+"""Which addresses may be spoken to, and what is said of a server that does not answer as it should."""
+
+from __future__ import annotations
+
+import pytest
+
+from specdemo.remote.endpoint import Endpoint, RemoteFault, address
+from tests.remote.server import Script, serving
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("http://localhost:8000/v1", "http://localhost:8000"),
+        (" https://llm.example/v1/ ", "https://llm.example"),
+        ("http://[::1]:8000", "http://[::1]:8000"),
+    ],
+)
+def test_an_address_is_a_scheme_a_host_and_a_port(url: str, expected: str) -> None:
+    assert address(url) == expected
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "localhost:8000",
+        "file:///etc/passwd",
+        "ftp://host/",
+        "http://",
+        "http://host:99999",
+        "http://[::1",
+        "http://user:word@host:8000",
+        "http://host:8000/v1?x=1",
+        "http://host:8000/admin",
+        "gopher://host:1",
+    ],
+)
+def test_other_addresses_are_refused(url: str) -> None:
+    with pytest.raises(RemoteFault):
+        address(url)
+
+
+def test_the_key_goes_to_every_path_of_the_server() -> None:
+    with serving(Script()) as script:
+        endpoint = Endpoint(script.url, key="secret", timeout=5)
+        endpoint.models()
+        endpoint.counters()
+        list(endpoint.stream("tiny", (1, 5, 6), 8, {}))
+        assert script.keys == ["Bearer secret"] * 3
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        ((200, '{"data": []}'), "serves no model"),
+        ((200, "<html>"), "right port"),
+        ((200, '{"data": [{"name": 3}]}'), "right port"),
+        ((401, ""), "--api-key-env"),
+        ((302, ""), "not followed"),
+        ((500, "no"), "status 500"),
+    ],
+)
+def test_what_is_wrong_with_a_server_is_said(answer: tuple[int, str], expected: str) -> None:
+    script = Script()
+    script.models, script.location = answer, "http://192.0.2.1/"
+    with serving(script):
+        endpoint = Endpoint(script.url, timeout=5)
+        with pytest.raises(RemoteFault, match=expected):
+            endpoint.models()
+
+
+def test_a_server_that_is_not_there_is_said() -> None:
+    with serving(Script()) as script:
+        url = script.url
+    with pytest.raises(RemoteFault, match="see whether the server runs"):
+        Endpoint(url, timeout=5).models()
+
+
+def test_a_strangers_words_are_short_and_have_no_control_characters() -> None:
+    script = Script()
+    script.models = (500, '{"error": {"message": "\\u001b[2Jred' + "x" * 9000 + '"}}')
+    with serving(script), pytest.raises(RemoteFault) as caught:
+        Endpoint(script.url, timeout=5).models()
+    assert "\x1b" not in str(caught.value) and len(str(caught.value)) < 300

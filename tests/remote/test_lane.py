@@ -1,0 +1,230 @@
+"""A server's stream as a lane: who wrote what, by whose clock, and what is kept when it breaks."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from contextlib import ExitStack
+
+import pytest
+
+from specdemo.decoding.steps import Origin, Stop, Why
+from specdemo.metrics import LaneMetrics
+from specdemo.race import Lane
+from specdemo.remote import lane as remote_lane
+from specdemo.remote.endpoint import Endpoint
+from specdemo.remote.lane import UNTOLD, Asked, Provenance, RemoteLane
+from tests.remote.server import Script, serving, transcript
+
+SPECULATIVE = {"stream": "speculative.sse", "metrics": ("before.prom", "after.prom")}
+IDS = [10, 11, 12, 13, 14, 15, 16, 17, 11, 12, 13, 14, 15, 16, 2]
+
+
+@pytest.fixture(autouse=True)
+def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote_lane, "SCRAPES_APART", 0)
+
+
+@pytest.fixture
+def run():
+    """Runs one lane over a scripted server: the lane, what came live, and what was settled."""
+    with ExitStack() as stack:
+
+        def over(script: Script, timeout: float = 5.0, server_times: bool = False, **settings: object):
+            stack.enter_context(serving(script))
+            endpoint = Endpoint(script.url, timeout=timeout)
+            stack.callback(endpoint.close)
+            lane = RemoteLane(Lane.SPECULATIVE, endpoint, Asked("tiny", (1, 5, 6), 32, {"temperature": 0, **settings}))
+            live = list(lane.run())
+            return lane, live, lane.settle(server_times)
+
+        yield over
+
+
+def ids_of(steps: list) -> list[int]:
+    return [token.id for wrote in steps for token in wrote.step.tokens]
+
+
+def test_a_plain_server_writes_one_token_a_step(run) -> None:
+    lane, live, settled = run(Script())
+    assert ids_of(live) == ids_of(settled) == IDS
+    assert {token.origin for wrote in live for token in wrote.step.tokens} == {Origin.UNKNOWN}
+    assert {token.origin for wrote in settled for token in wrote.step.tokens} == {Origin.TARGET}
+    assert lane.provenance is Provenance.PLAIN
+    assert settled[0].step.why is Why.PREFILL and settled[-1].step.stop is Stop.EOS
+
+
+def test_chunks_that_agree_with_the_counters_are_coloured(run) -> None:
+    lane, _, settled = run(Script(**SPECULATIVE))
+    assert lane.provenance is Provenance.COUNTED
+    metrics = LaneMetrics.of(wrote.step for wrote in settled)
+    assert metrics.ids == IDS
+    assert (metrics.drafted, metrics.accepted, metrics.steps_that_drafted) == (24, 9, 6)
+    assert metrics.acceptance_per_position == (4 / 6, 3 / 6, 1 / 6, 1 / 6)
+    assert metrics.tokens_by_origin == Counter(
+        {Origin.ACCEPTED: 9, Origin.CORRECTED: 4, Origin.BONUS: 1, Origin.TARGET: 1}
+    )
+    assert [one.id for one in settled[2].step.drafted] == [12, 13, UNTOLD, UNTOLD]
+
+
+def test_each_token_has_its_own_text_where_the_server_spells_it(run) -> None:
+    _, live, settled = run(Script(**SPECULATIVE))
+    assert live[2].texts == (" sat on the", "", "")
+    assert settled[2].texts == (" sat", " on", " the")
+    assert settled[-1].texts == (".", "")  # the end of text adds nothing
+
+
+def test_without_a_detokenizer_a_chunk_is_one_text(run) -> None:
+    script = Script(**SPECULATIVE)
+    script.tokenizer = False
+    _, _, settled = run(script)
+    assert settled[2].texts == (" sat on the", "", "")
+
+
+def test_a_server_that_tells_of_the_request_needs_no_counters(run) -> None:
+    script = Script("told.sse", ())
+    lane, _, settled = run(script, server_times=True)
+    assert lane.provenance is Provenance.TOLD
+    metrics = LaneMetrics.of(wrote.step for wrote in settled)
+    assert metrics.accepted == 9
+    assert metrics.prefill_seconds == pytest.approx(0.04)
+    assert metrics.decode_seconds == pytest.approx(0.12)
+
+
+def test_metrics_of_another_shape_are_left_out(run) -> None:
+    script = Script(**SPECULATIVE)
+    script.stream = (200, transcript("told.sse").replace("num_spec_steps", "steps").replace("40.0", '"fast"'))
+    lane, _, settled = run(script, server_times=True)
+    assert lane.provenance is Provenance.COUNTED and lane.times is None
+    assert ids_of(settled) == IDS
+
+
+def test_counters_of_a_shared_server_colour_nothing_and_are_kept(run) -> None:
+    after = transcript("after.prom").replace("} 106.0", "} 150.0")
+    script = Script(**SPECULATIVE)
+    script.metrics[1] = after
+    lane, _, settled = run(script)
+    assert lane.provenance is Provenance.UNKNOWN and lane.between.drafts == 50
+    assert {token.origin for wrote in settled for token in wrote.step.tokens} == {Origin.UNKNOWN}
+    assert not any(wrote.step.drafted for wrote in settled)
+
+
+def test_a_scrape_that_comes_too_early_is_made_again(run) -> None:
+    lane, _, _ = run(Script("speculative.sse", ("before.prom", "before.prom", "after.prom")))
+    assert lane.provenance is Provenance.COUNTED
+
+
+def test_without_metrics_nobody_is_responsible(run) -> None:
+    lane, _, _ = run(Script("speculative.sse", ()))
+    assert lane.provenance is Provenance.UNKNOWN
+
+
+def test_a_server_without_token_ids_is_retokenised_and_marked(run) -> None:
+    messages = [json.loads(line[6:]) for line in transcript("plain.sse").splitlines() if line.startswith("data: {")]
+    for message in messages:
+        for choice in message["choices"]:
+            del choice["token_ids"]
+    script = Script()
+    script.stream = (200, "".join(f"data: {json.dumps(one)}\n\n" for one in messages) + "data: [DONE]\n\n")
+    lane, live, settled = run(script)
+    assert live == [] and lane.retokenised and lane.provenance is Provenance.UNKNOWN
+    assert ids_of(settled) == IDS[:-1]  # the end of text has no text
+    script.tokenizer = False
+    lane, _, settled = run(script)
+    assert "neither token ids nor a tokenizer" in lane.fault and settled == []
+
+
+def test_a_parameter_that_the_server_lacks_is_dropped_and_named(run) -> None:
+    script = Script()
+    whole = script.stream
+
+    def strict(body: dict) -> tuple[int, str]:
+        unknown = "return_token_ids" in body
+        return (
+            (400, json.dumps({"error": {"message": "Unrecognized request argument: return_token_ids"}}))
+            if unknown
+            else whole
+        )
+
+    script.stream = strict
+    lane, _, settled = run(script)
+    assert lane.endpoint.dropped == ["return_token_ids"] and ids_of(settled) == IDS
+
+
+def test_what_had_arrived_is_kept_when_an_error_comes_mid_stream(run) -> None:
+    first = transcript("plain.sse").split("\n\n")[:4]
+    error = {"error": {"message": "EngineCore died", "type": "InternalServerError", "code": 500}}
+    script = Script()
+    script.stream = (200, "\n\n".join([*first, f"data: {json.dumps(error)}", "data: [DONE]", ""]))
+    lane, _, settled = run(script)
+    assert "EngineCore died" in lane.fault and "see what it logged" in lane.fault
+    assert ids_of(settled) == IDS[:4] and settled[-1].step.stop is Stop.FAULT
+
+
+@pytest.mark.parametrize("cut", [True, False])
+def test_a_connection_that_ends_in_the_middle_is_said(run, cut: bool) -> None:
+    script = Script()
+    script.cut = cut
+    script.stream = (200, "\n\n".join([*transcript("plain.sse").split("\n\n")[:3], ""]))
+    lane, _, settled = run(script)
+    assert ("failed" if cut else "in the middle") in lane.fault
+    assert ids_of(settled) == IDS[:3]
+
+
+@pytest.mark.parametrize(
+    ("status", "said", "expected"),
+    [
+        (401, "Unauthorized", "--api-key-env"),
+        (404, "The model `x` does not exist.", "/v1/models"),
+        (429, "Too many requests", "wait a little"),
+        (400, "max_tokens is too large", "max_tokens is too large"),
+        (500, "out of memory", "status 500"),
+        (503, "", "see what it logged"),
+    ],
+)
+def test_a_refusal_is_a_sentence(run, status: int, said: str, expected: str) -> None:
+    script = Script()
+    script.stream = (status, json.dumps({"error": {"message": said}}))
+    lane, _, settled = run(script)
+    assert expected in lane.fault and lane.fault.endswith(".")
+    assert "\n" not in lane.fault and settled == []
+
+
+def test_a_setting_that_the_server_refuses_is_named(run) -> None:
+    script = Script()
+    script.stream = (400, json.dumps({"error": {"message": "Unknown parameter: top_k"}}))
+    lane, _, _ = run(script, top_k=5)
+    assert "leave --top-k out" in lane.fault
+
+
+def test_a_silent_server_is_given_up(run) -> None:
+    script = Script()
+    script.silent = True
+    lane, _, settled = run(script, timeout=0.05)
+    assert "silent for 0.05 s" in lane.fault and settled == []
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"data: {nonsense\n\n",
+        b"data: 7\n\n",
+        b'data: {"choices": 3}\n\n',
+        b'data: {"choices": [{"text": "a", "token_ids": [-5]}]}\n\n',
+        b"<html></html>",
+        b"data: \xff\xfe\n\n",
+    ],
+)
+def test_garbage_is_said(run, body: bytes) -> None:
+    script = Script()
+    script.stream = (200, body)
+    lane, _, settled = run(script)
+    assert lane.fault.startswith("The server at 127.0.0.1") and settled == []
+
+
+def test_a_redirect_is_not_followed(run) -> None:
+    with serving(Script()) as elsewhere:
+        script = Script()
+        script.stream, script.location = (307, ""), f"{elsewhere.url}/v1/completions"
+        lane, _, _ = run(script)
+        assert "not followed" in lane.fault and elsewhere.asked == []

@@ -1,0 +1,120 @@
+"""`python -m specdemo remote` over two scripted servers: what it shows, keeps and refuses."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from specdemo import cli, trace_files
+from specdemo.decoding.steps import Rule
+from specdemo.race import Lane
+from specdemo.recording import RaceRecord
+from specdemo.remote import lane as remote_lane
+from tests.remote.server import Script, serving
+
+
+@pytest.fixture(autouse=True)
+def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote_lane, "SCRAPES_APART", 0)
+
+
+@pytest.fixture
+def servers() -> Iterator[tuple[Script, Script]]:
+    with serving(Script()) as plain, serving(Script("speculative.sse", ("before.prom", "after.prom"))) as other:
+        yield plain, other
+
+
+def remote(servers: tuple[Script, Script], *options: str, prompt: str = "Where is the cat?") -> int:
+    urls = ["--baseline-url", servers[0].url, "--speculative-url", f"{servers[1].url}/v1"]
+    return cli.main(["remote", *urls, "--timeout", "5", *options, prompt])
+
+
+def test_both_lanes_are_shown_and_kept_as_local_ones_are(servers, tmp_path: Path, capsys) -> None:
+    file = tmp_path / "race.json"
+    assert remote(servers, "--json", str(file)) == 0
+    out = capsys.readouterr().out
+    assert out.count("The cat sat on the mat. The cat sat on the mat.") == 2
+    assert "Identical, 15 of 15 tokens." in out
+    assert "each step of the server, its draft included, produced 2.33 tokens" in out
+    assert "agree with the server's counters" in out and "Clock: arrival times" in out
+    record = RaceRecord.of(trace_files.load(file))
+    speculative = record.metrics(Lane.SPECULATIVE)
+    assert speculative.draft_acceptance_rate == 9 / 24 and speculative.mean_acceptance_length == 2.5
+    assert record.request.rule is Rule.REJECTION and record.request.gamma == 4
+    assert record.request.prompt_ids == (1, 5, 6)
+    assert record.known.pair["speculative provenance"] == "from chunks that agree with the server's counters"
+
+
+def test_the_same_is_asked_of_both_servers(servers) -> None:
+    assert remote(servers, "--temperature", "0.7", "--top-k", "40", "--stop", "END", "--max-new-tokens", "99") == 0
+    bodies = [next(body for path, body in one.asked if path == "/v1/completions") for one in servers]
+    assert bodies[0] == bodies[1]
+    assert bodies[0]["prompt"] == [1, 5, 6] and bodies[0]["top_k"] == 40 and bodies[0]["stop"] == ["END"]
+    assert "top_p" not in bodies[0] and bodies[0]["return_token_ids"] is True
+    assert bodies[0]["max_tokens"] == 61  # what the context leaves
+
+
+def test_shared_server_figures_are_marked_as_such(servers, capsys) -> None:
+    servers[1].metrics[1] = servers[1].metrics[1].replace("} 106.0", "} 110.0")
+    assert remote(servers) == 0
+    out = capsys.readouterr().out
+    assert "shared-server figures" in out and "approximate" in out
+    assert "which tokens were drafted is not known" in out
+    assert "No speculation" not in out
+
+
+def test_a_baseline_that_speculates_is_said(capsys) -> None:
+    one, other = (Script("speculative.sse", ("before.prom", "after.prom")) for _ in range(2))
+    with serving(one), serving(other):
+        assert remote((one, other)) == 0
+    assert "start it without --speculative-config" in capsys.readouterr().out
+
+
+def test_a_server_without_a_chat_template_is_given_the_plain_prompt(servers, capsys) -> None:
+    servers[0].template = servers[1].template = False
+    assert remote(servers) == 0
+    assert "does not know, and was not asked for, the chat template" in capsys.readouterr().out
+
+
+def test_a_lane_that_broke_keeps_its_text_and_ends_with_a_fault(servers, tmp_path: Path, capsys) -> None:
+    status, text = servers[1].stream
+    servers[1].stream = (status, "\n\n".join([*text.split("\n\n")[:3], ""]))
+    file = tmp_path / "race.json"
+    assert remote(servers, "--json", str(file)) == 2
+    out = capsys.readouterr().out
+    assert "no speedup is shown" in out and "ended its answer in the middle" in out
+    assert len(trace_files.load(file).speculative.tokens) == 5
+
+
+@pytest.mark.parametrize(
+    ("models", "options", "expected"),
+    [
+        (["other"], [], "--served-model-name"),
+        (["tiny", "other"], [], "--model"),
+        (["other"], ["--model", "tiny"], "does not serve tiny"),
+        (["tiny"], ["--api-key-env", "NO_SUCH_KEY"], "NO_SUCH_KEY"),
+        (["tiny"], ["--temperature", "9"], "The temperature"),
+        (["tiny"], ["--timeout", "0"], "timeout"),
+        (["tiny"], ["--json", "/"], "folder"),
+    ],
+)
+def test_what_cannot_be_raced_is_refused(servers, capsys, models: list[str], options: list[str], expected: str) -> None:
+    servers[1].models = (200, json.dumps({"data": [{"id": name} for name in models]}))
+    assert remote(servers, *options) == 2
+    assert expected in capsys.readouterr().err
+
+
+def test_servers_that_read_the_prompt_differently_are_refused(servers, capsys) -> None:
+    servers[1].tokens = lambda body: [1, 5, 7]
+    assert remote(servers) == 2
+    assert "chat template" in capsys.readouterr().err
+
+
+def test_a_prompt_longer_than_the_context_is_refused(servers, capsys) -> None:
+    for one in servers:
+        one.tokens = lambda body: [5] * 64
+    assert remote(servers) == 2
+    assert "shorten it" in capsys.readouterr().err
