@@ -14,11 +14,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from specdemo.decoding.params import SamplingParams
 from specdemo.decoding.steps import DraftLength, Rule
 from specdemo.models.pair_options import MAX_GAMMA, add_pair_options, pair_spec
 from specdemo.option_names import dashed, named
 from specdemo.race import Mode, Request, RequestRefused
+from specdemo.sampling_options import add_sampling_options, sampling_params
 
 # torch and transformers take seconds to import: `--help` and a mistyped option do not wait for them.
 if TYPE_CHECKING:
@@ -62,14 +62,8 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--thinking", choices=("on", "off"), help="where the chat template knows of it (the template's own)"
     )
-    sampling = parser.add_argument_group("sampling, the same in both lanes")
-    sampling.add_argument("--temperature", type=float, default=0.0, help="0 is greedy (0)")
-    sampling.add_argument("--top-k", type=int, default=0, help="0 is off (0)")
-    sampling.add_argument("--top-p", type=float, default=1.0, help="1 is off (1)")
-    sampling.add_argument("--min-p", type=float, default=0.0, help="0 is off (0)")
-    sampling.add_argument("--repetition-penalty", type=float, default=1.0, help="1 is off (1)")
+    sampling = add_sampling_options(parser)
     sampling.add_argument("--draft-temperature", type=float, help="the drafter's own (the target's)")
-    sampling.add_argument("--seed", type=int, default=0, help="(0)")
     race = parser.add_argument_group("the race")
     race.add_argument(
         "--gamma", type=int, default=5, help=f"draft length, 0 to {MAX_GAMMA}; 0 is plain decoding (%(default)s)"
@@ -148,15 +142,7 @@ def _prompt_ids(prompt: str, pair: Pair, thinking: str | None) -> tuple[int, ...
 
 def _request(args: argparse.Namespace) -> Request:
     """What the options ask for, the prompt's ids still missing."""
-    params = SamplingParams(
-        temperature=args.temperature,
-        top_k=args.top_k,
-        top_p=args.top_p,
-        min_p=args.min_p,
-        repetition_penalty=args.repetition_penalty,
-        seed=args.seed,
-        draft_temperature=args.draft_temperature,
-    )
+    params = replace(sampling_params(args), draft_temperature=args.draft_temperature)
     return Request(
         prompt_ids=(),
         params=params,

@@ -16,13 +16,13 @@ from pathlib import Path
 from rich.console import Console
 
 from specdemo import terminal, trace_files
-from specdemo.decoding.params import SamplingParams
 from specdemo.decoding.steps import Rule
 from specdemo.race import Lane, Mode, Request, RequestRefused, check_settings
 from specdemo.recording import Known, RaceRecord
 from specdemo.remote.endpoint import Endpoint, RemoteFault
 from specdemo.remote.lane import Asked, Provenance, RemoteLane
 from specdemo.remote.report import facts, notes, verdict
+from specdemo.sampling_options import add_sampling_options, sampling_params
 
 REFUSED, INTERRUPTED = 2, 130
 
@@ -38,13 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     servers.add_argument(
         "--timeout", type=float, default=60.0, metavar="SECONDS", help="how long a server may be silent (%(default)s)"
     )
-    sampling = parser.add_argument_group("sampling, the same in both lanes")
-    sampling.add_argument("--temperature", type=float, default=0.0, help="0 is greedy (0)")
-    sampling.add_argument("--top-k", type=int, default=0, help="0 is off (0)")
-    sampling.add_argument("--top-p", type=float, default=1.0, help="1 is off (1)")
-    sampling.add_argument("--min-p", type=float, default=0.0, help="0 is off (0)")
-    sampling.add_argument("--repetition-penalty", type=float, default=1.0, help="1 is off (1)")
-    sampling.add_argument("--seed", type=int, default=0, help="(0)")
+    add_sampling_options(parser)
     parser.add_argument("--max-new-tokens", type=int, default=128, help="(%(default)s)")
     parser.add_argument("--stop", action="append", default=[], metavar="TEXT", help="end at this text; may be repeated")
     parser.add_argument("--json", type=Path, metavar="FILE", help="keep both lanes' traces")
@@ -144,14 +138,7 @@ def _request(args: argparse.Namespace) -> Request:
         raise RequestRefused("The timeout must be more than 0 seconds.")
     return Request(
         prompt_ids=(),
-        params=SamplingParams(
-            temperature=args.temperature,
-            top_k=args.top_k,
-            top_p=args.top_p,
-            min_p=args.min_p,
-            repetition_penalty=args.repetition_penalty,
-            seed=args.seed,
-        ),
+        params=sampling_params(args),
         rule=Rule.REJECTION,
         gamma=0,
         max_new_tokens=args.max_new_tokens,
