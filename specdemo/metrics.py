@@ -186,6 +186,7 @@ class Comparison:
     first_difference: int | None  # index of the first token that is not the same
     parting: Parting | None
     drafted: int
+    drafts_told: bool  # False for a lane on a server that does not say what it drafted
     target_passes: int
     tokens_per_target_pass: float | None
     verify_seconds_per_pass: float | None
@@ -219,7 +220,7 @@ class Comparison:
         """Verdict on the speed; None while a lane's tokens/s is not defined."""
         if self.sameness is Sameness.FAULT:
             return Speed.FAULT
-        if self.target_passes and not self.drafted:
+        if self.target_passes and not self.drafted and self.drafts_told:
             return Speed.NO_SPECULATION
         if self.speedup is None:
             return None
@@ -262,6 +263,7 @@ def compare(
         first_difference=_first_difference(baseline, speculative),
         parting=parting,
         drafted=speculative.drafted,
+        drafts_told=not speculative.tokens_by_origin[Origin.UNKNOWN],
         target_passes=speculative.target_passes,
         tokens_per_target_pass=speculative.tokens_per_target_pass,
         verify_seconds_per_pass=_ratio(speculative.verify_seconds, speculative.target_passes),

@@ -154,7 +154,7 @@ def summary(recordings: dict[Lane, Recording], comparison: Comparison) -> Table:
         ("tokens", lambda lane: str(lane.tokens), None),
         ("target passes", lambda lane: str(lane.target_passes), None),
         ("tokens per target pass", lambda lane: _number(lane.tokens_per_target_pass, 2), None),
-        ("drafted", lambda lane: str(lane.drafted), None),
+        ("drafted", lambda lane: "–" if lane.tokens_by_origin[Origin.UNKNOWN] else str(lane.drafted), None),
         ("draft acceptance rate", lambda lane: _percent(lane.draft_acceptance_rate), None),
         ("mean acceptance length", lambda lane: _number(lane.mean_acceptance_length, 2), None),
     ):

@@ -225,6 +225,11 @@ def test_a_lane_that_drafted_nothing_gets_no_speedup_verdict() -> None:
     assert compare(plain_lane([1, 2, 3]), plain_lane([1, 2, 3])).speed is Speed.NO_SPECULATION
 
 
+def test_a_lane_whose_server_does_not_say_what_it_drafted_is_not_said_to_have_drafted_nothing() -> None:
+    step = Step((Token(1, Origin.UNKNOWN),), draft_seconds=0.0, verify_seconds=1.0, other_seconds=0.0)
+    assert compare(plain_lane([1, 1, 1]), LaneMetrics.of([step] * 3)).speed is not Speed.NO_SPECULATION
+
+
 def test_a_lane_that_ends_too_soon_differs_and_one_that_was_stopped_does_not() -> None:
     long, short = plain_lane([1, 2, 3, 4]), plain_lane([1, 2])
     assert compare(long, short).first_difference == 2

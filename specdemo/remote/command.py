@@ -9,6 +9,7 @@ import argparse
 import os
 import platform
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -16,7 +17,7 @@ from pathlib import Path
 from rich.console import Console
 
 from specdemo import terminal, trace_files
-from specdemo.decoding.steps import Rule
+from specdemo.decoding.steps import Rule, Stop
 from specdemo.race import Lane, Mode, Request, RequestRefused, check_settings
 from specdemo.recording import Known, RaceRecord
 from specdemo.remote.endpoint import Endpoint, RemoteFault
@@ -100,15 +101,7 @@ def record_of(prompt: str, request: Request, lanes: dict[Lane, RemoteLane]) -> R
         "openai": version("openai"),
     }
     longest = max((wrote.step.gamma for wrote in settled[Lane.SPECULATIVE]), default=0)
-    request = Request(
-        prompt_ids=speculative.prompt_ids,
-        params=request.params,
-        rule=request.rule,
-        gamma=longest,
-        max_new_tokens=request.max_new_tokens,
-        stop_strings=request.stop_strings,
-        mode=request.mode,
-    )
+    request = replace(request, prompt_ids=speculative.prompt_ids, gamma=longest)
     record = RaceRecord(prompt, request, Known(pair=facts(lanes, server_times), environment=environment))
     for steps in settled.values():
         for wrote in steps:
@@ -168,7 +161,7 @@ def _asked(endpoints: dict[Lane, Endpoint], args: argparse.Namespace, request: R
     tokenized, has_template = baseline
     if not has_template:
         endpoints[Lane.BASELINE].dropped.append("the chat template")
-    max_tokens = request.max_new_tokens
+    max_tokens, limit = request.max_new_tokens, Stop.BUDGET
     if tokenized and tokenized.max_model_len:
         room = min(one[0].max_model_len or tokenized.max_model_len for one in (baseline, other)) - len(tokenized.tokens)
         if room < 1:
@@ -176,8 +169,9 @@ def _asked(endpoints: dict[Lane, Endpoint], args: argparse.Namespace, request: R
                 f"The prompt takes {len(tokenized.tokens):,} tokens, and the servers hold {tokenized.max_model_len:,}, "
                 "the answer included: shorten it, or start them with a larger --max-model-len."
             )
-        max_tokens = min(max_tokens, room)
-    return Asked(model, tuple(tokenized.tokens) if tokenized else args.prompt, max_tokens, _settings(request))
+        if room < max_tokens:
+            max_tokens, limit = room, Stop.CONTEXT
+    return Asked(model, tuple(tokenized.tokens) if tokenized else args.prompt, max_tokens, _settings(request), limit)
 
 
 def _model(endpoints: dict[Lane, Endpoint], name: str | None) -> str:

@@ -37,11 +37,11 @@ def address(url: str) -> str:
     except ValueError:
         parts = port = host = None
     if parts is None or parts.scheme not in ("http", "https") or not host:
-        raise RemoteFault(f"{_short(url)} is no address of a server: write http://HOST:PORT or https://HOST.")
+        raise RemoteFault(f"{short(url)} is no address of a server: write http://HOST:PORT or https://HOST.")
     if parts.username is not None or parts.query or parts.fragment:
         raise RemoteFault("A server's address takes no name, password, query or fragment: a key goes to --api-key-env.")
     if parts.path.rstrip("/") not in ("", "/v1"):
-        raise RemoteFault(f"A server's address ends at its port or with /v1, not with {_short(parts.path)}.")
+        raise RemoteFault(f"A server's address ends at its port or with /v1, not with {short(parts.path)}.")
     host = f"[{host}]" if ":" in host else host
     return f"{parts.scheme}://{host}" + (f":{port}" if port else "")
 
@@ -73,10 +73,10 @@ class Endpoint:
         return models
 
     def counters(self) -> Counters | None:
-        """Its counters at this moment; None where it shows none that can be read."""
+        """Its counters at this moment; None where it shows none that can be read: a run goes on without."""
         try:
             return parse(self._answer("GET", wire.METRICS).decode())
-        except (NotOffered, Unreadable, UnicodeDecodeError):
+        except (RemoteFault, Unreadable, UnicodeDecodeError):
             return None
 
     def encode(self, model: str, prompt: str) -> tuple[wire.Tokenized | None, bool]:
@@ -184,12 +184,12 @@ class Endpoint:
                 "longer with --timeout."
             )
         if isinstance(error, openai.APIConnectionError | httpx.HTTPError | httpx.InvalidURL):
-            why = _short(str(error.__cause__ or error)) or type(error).__name__
+            why = short(str(error.__cause__ or error)) or type(error).__name__
             return RemoteFault(
                 f"The connection to {self.name} failed ({why}): see whether the server runs and is still reachable."
             )
         if isinstance(error, openai.APIError):
-            what = _short(error.message)
+            what = short(error.message)
             return RemoteFault(
                 f"The server at {self.name} reports an error ({what}): see what it logged, and run again."
             )
@@ -197,7 +197,7 @@ class Endpoint:
 
     def _garbage(self, error: Exception) -> RemoteFault:
         return RemoteFault(
-            f"The server at {self.name} sent what no OpenAI-compatible server sends ({_short(str(error))}): see "
+            f"The server at {self.name} sent what no OpenAI-compatible server sends ({short(str(error))}): see "
             "whether that is the right port."
         )
 
@@ -234,10 +234,10 @@ def _said(text: str) -> str:
         text = error["message"] if isinstance(error, dict) else str(error)
     except (ValueError, KeyError, AttributeError):
         pass
-    return _short(str(text)) or "no reason given"
+    return short(str(text)) or "no reason given"
 
 
-def _short(text: str) -> str:
+def short(text: str) -> str:
     """A stranger's text, on one line, without control characters, short enough for a sentence."""
     line = " ".join("".join(c if c.isprintable() else " " for c in text[:2000]).split()).rstrip(".")
     return line if len(line) <= 160 else f"{line[:157]}..."

@@ -20,7 +20,7 @@ from specdemo.recording import Wrote
 from specdemo.remote import wire
 from specdemo.remote.agreement import Round, counted, told
 from specdemo.remote.counters import Counters, difference
-from specdemo.remote.endpoint import Endpoint, RemoteFault
+from specdemo.remote.endpoint import Endpoint, RemoteFault, short
 
 UNTOLD = -1  # the id of a drafted token that was not accepted: no server tells it
 SCRAPES_APART = 0.25  # seconds: a scrape may be older than the last chunk
@@ -37,12 +37,16 @@ class Provenance(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What is asked of a server. prompt: ids, or text where it has no tokenizer. settings: sampling, by wire names."""
+    """What is asked of a server. prompt: ids, or text where it has no tokenizer. settings: sampling, by wire names.
+
+    limit: what max_tokens stands for, the person's budget or what the context leaves.
+    """
 
     model: str
     prompt: str | tuple[int, ...]
     max_tokens: int
     settings: dict[str, Any]
+    limit: Stop = Stop.BUDGET
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,16 +77,15 @@ class RemoteLane:
         self.provenance = Provenance.UNKNOWN
         self.retokenised = False
         self._stop: Stop | None = None
+        self._tokens = 0
+        self._spells = True  # until the server once does not spell a token
         self._stopped = threading.Event()
         self._before: Counters | None = None
 
     def run(self) -> Iterator[Wrote]:
         """What arrives, while it arrives; a thread of its own stamps it, so that showing it takes no time from it."""
-        try:
-            self._before = self.endpoint.counters()
-        except RemoteFault as fault:
-            self._end(fault)
-            return
+        self._before = self.endpoint.counters()
+        asked = self.asked
         queue: SimpleQueue[tuple[float, wire.Chunk] | BaseException | None] = SimpleQueue()
         last = time.perf_counter()
         threading.Thread(target=self._read, args=(queue,), daemon=True).start()
@@ -98,6 +101,9 @@ class RemoteLane:
                         last = at
                         if arrival.ids is not None:
                             yield self._wrote(arrival, None, arrival.seconds)
+                    if self._tokens > asked.max_tokens:
+                        self._end(RemoteFault(f"The server at {self.endpoint.name} sends more than it was asked for."))
+                        return
         finally:
             self._stopped.set()
 
@@ -136,12 +142,19 @@ class RemoteLane:
             return None
         choice = chunk.choices[0]
         self.prompt_ids = self.prompt_ids or tuple(choice.prompt_token_ids or ())
-        if choice.finish_reason is not None:
-            stop = Stop.STOP_STRING if isinstance(choice.stop_reason, str) else Stop.EOS
-            self._stop = Stop.BUDGET if choice.finish_reason == "length" else stop
+        if choice.finish_reason == "length":
+            self._stop = self.asked.limit
+        elif choice.finish_reason == "stop":
+            self._stop = Stop.STOP_STRING if isinstance(choice.stop_reason, str) else Stop.EOS
+        elif choice.finish_reason is not None:
+            reason = short(choice.finish_reason)
+            self._end(
+                RemoteFault(f"The server at {self.endpoint.name} gave up the answer ({reason}): see what it logged.")
+            )
         ids = None if choice.token_ids is None else tuple(choice.token_ids)
         if not ids and not choice.text:
             return None
+        self._tokens += 1 if ids is None else len(ids)
         self.arrivals.append(Arrival(choice.text, ids, seconds))
         return self.arrivals[-1]
 
@@ -182,10 +195,7 @@ class RemoteLane:
         return None
 
     def _scrape(self) -> Counters | None:
-        try:
-            after = self.endpoint.counters()
-        except RemoteFault:
-            return None
+        after = self.endpoint.counters()
         return difference(self._before, after) if self._before and after else None
 
     def _seconds(self, server_times: bool) -> list[float]:
@@ -216,10 +226,11 @@ class RemoteLane:
     def _texts(self, arrival: Arrival) -> tuple[str, ...]:
         """What each token adds, where the tokens by themselves make the chunk's text; else all of it at the first."""
         spelled: list[str] = []
-        if len(arrival.ids) > 1:
+        if len(arrival.ids) > 1 and self._spells:
             for token_id in arrival.ids:
                 one = self.endpoint.spelling(self.asked.model, token_id)
                 if one is None:
+                    self._spells = False
                     return _as_one(arrival)
                 spelled.append(one)
         if spelled and "".join(spelled[:-1]) == arrival.text:  # the last one ended the text

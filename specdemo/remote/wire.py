@@ -74,7 +74,7 @@ class Chunk(BaseModel):
     @property
     def times(self) -> Times | None:
         """The request's own times, where the server tells them."""
-        return _fitting(Times, self.metrics)
+        return _fitting(Times, self.metrics) if isinstance(self.metrics, dict) else None
 
 
 class Model(BaseModel):

@@ -161,6 +161,33 @@ def test_what_had_arrived_is_kept_when_an_error_comes_mid_stream(run) -> None:
     assert ids_of(settled) == IDS[:4] and settled[-1].step.stop is Stop.FAULT
 
 
+def test_an_answer_that_the_server_gave_up_is_a_fault(run) -> None:
+    script = Script()
+    script.stream = (200, transcript("plain.sse").replace('"finish_reason": "stop"', '"finish_reason": "abort"'))
+    lane, _, settled = run(script)
+    assert "gave up the answer (abort)" in lane.fault and settled[-1].step.stop is Stop.FAULT
+
+
+def test_more_than_was_asked_for_is_not_taken(run) -> None:
+    script = Script()
+    script.stream = (200, transcript("plain.sse").split("\n\n")[0] + "\n\n")
+    script.stream = (200, script.stream[1] * 50)
+    lane, live, _ = run(script)
+    assert "more than it was asked for" in lane.fault and len(live) == 33
+
+
+@pytest.mark.parametrize(
+    ("reason", "stop_reason", "expected"),
+    [("length", None, Stop.BUDGET), ("stop", "END", Stop.STOP_STRING), ("stop", 7, Stop.EOS)],
+)
+def test_why_a_lane_ended_is_told(run, reason: str, stop_reason: object, expected: Stop) -> None:
+    last = f'"finish_reason": "{reason}", "stop_reason": {json.dumps(stop_reason)}'
+    script = Script()
+    script.stream = (200, transcript("plain.sse").replace('"finish_reason": "stop", "stop_reason": null', last))
+    _, _, settled = run(script)
+    assert settled[-1].step.stop is expected
+
+
 @pytest.mark.parametrize("cut", [True, False])
 def test_a_connection_that_ends_in_the_middle_is_said(run, cut: bool) -> None:
     script = Script()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from specdemo import cli, trace_files
+from specdemo import cli, terminal, trace_files
 from specdemo.decoding.steps import Rule
 from specdemo.race import Lane
 from specdemo.recording import RaceRecord
@@ -87,6 +87,19 @@ def test_a_lane_that_broke_keeps_its_text_and_ends_with_a_fault(servers, tmp_pat
     out = capsys.readouterr().out
     assert "no speedup is shown" in out and "ended its answer in the middle" in out
     assert len(trace_files.load(file).speculative.tokens) == 5
+
+
+def test_ctrl_c_keeps_what_had_arrived(servers, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
+    shown = []
+
+    def interrupted(view: object) -> None:
+        shown.append(view)
+        if len(shown) == 17:  # in the middle of the speculative lane
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(terminal.RaceView, "update", interrupted)
+    assert remote(servers) == 130
+    assert "The cat sat" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
