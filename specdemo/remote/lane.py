@@ -154,6 +154,10 @@ class RemoteLane:
         ids = None if choice.token_ids is None else tuple(choice.token_ids)
         if not ids and not choice.text:
             return None
+        if ids == ():  # text that was held back, of tokens that came before
+            if self.arrivals:
+                self.arrivals[-1] = replace(self.arrivals[-1], text=self.arrivals[-1].text + choice.text)
+            return None
         self._tokens += 1 if ids is None else len(ids)
         self.arrivals.append(Arrival(choice.text, ids, seconds))
         return self.arrivals[-1]

@@ -161,6 +161,14 @@ def test_what_had_arrived_is_kept_when_an_error_comes_mid_stream(run) -> None:
     assert ids_of(settled) == IDS[:4] and settled[-1].step.stop is Stop.FAULT
 
 
+def test_text_that_comes_without_tokens_belongs_to_those_before(run) -> None:
+    late = json.dumps({"choices": [{"index": 0, "text": " late", "token_ids": [], "finish_reason": "stop"}]})
+    script = Script()
+    script.stream = (200, transcript("plain.sse").split("\n\n")[0] + f"\n\ndata: {late}\n\n")
+    lane, _, settled = run(script)
+    assert lane.fault is None and [wrote.texts for wrote in settled] == [("The late",)]
+
+
 def test_an_answer_that_the_server_gave_up_is_a_fault(run) -> None:
     script = Script()
     script.stream = (200, transcript("plain.sse").replace('"finish_reason": "stop"', '"finish_reason": "abort"'))
