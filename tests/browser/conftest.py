@@ -31,7 +31,7 @@ SWITCHES = [
     "--disable-sync",
 ]
 HOW_TO_GET_IT = "Chromium is missing: install it with `apt-get install chromium` (as root), then run the tests again."
-PATIENCE = 20_000  # milliseconds until something expected counts as missing; the machine may be busy
+PATIENCE = 90_000  # milliseconds until something expected counts as missing; the machine may be busy
 
 expect.set_options(timeout=PATIENCE)
 
