@@ -96,7 +96,7 @@ def run(args: argparse.Namespace) -> int:
     from specdemo.models.errors import MemoryShort, ModelUnavailable, PairRefused
     from specdemo.models.pair import load_pair
     from specdemo.race import check, check_settings
-    from specdemo.trace_files import Unwritable, refuse_unwritable
+    from specdemo.trace_files import Unwritable, keep, refuse_unwritable
 
     sys.stdout.reconfigure(errors="replace")  # a terminal that cannot spell a character still shows the rest
     console = Console(highlight=False, markup=False)
@@ -121,7 +121,7 @@ def run(args: argparse.Namespace) -> int:
         return REFUSED
     if watch is not None:
         record.known.environment["busy meanwhile"] = f"{sum(one.share for one in watch.busy()):.1f} cores, by others"
-    kept = args.json is None or _keep(args.json, record)
+    kept = args.json is None or keep(args.json, record.file())
     try:
         _show(console, record)
     except OSError as error:  # a full disk behind the output, or nobody who reads it any more
@@ -219,16 +219,3 @@ def _show(console: object, record: RaceRecord) -> None:
     sentences = [*terminal.sentences(comparison), *terminal.fallback(lanes[Lane.SPECULATIVE])]
     sentences += terminal.promised(record.known.pair)
     show(terminal.summary(lanes, comparison), "", *sentences)
-
-
-def _keep(path: Path, record: RaceRecord) -> bool:
-    """Write both traces; whether that worked."""
-    from specdemo import trace_files
-
-    try:
-        trace_files.save(path, record.file())
-    except OSError as error:
-        print(f"The traces could not be written to {path}: {error.strerror or error}.", file=sys.stderr)
-        return False
-    print(f"Both traces are in {path}.", file=sys.stderr)
-    return True

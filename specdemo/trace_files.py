@@ -7,6 +7,7 @@ not such a race is refused with a sentence that names the key.
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 from pathlib import Path
 
@@ -97,6 +98,17 @@ def refuse_unwritable(path: Path | None) -> None:
 def save(path: Path, race: RaceFile) -> None:
     """Write the file whole or not at all; raises OSError."""
     write_whole(path, dump(race))
+
+
+def keep(path: Path, race: RaceFile) -> bool:
+    """`save` for a command that has shown its race already: what came of it is said on stderr; whether that worked."""
+    try:
+        save(path, race)
+    except OSError as error:
+        print(f"The traces could not be written to {path}: {error.strerror or error}.", file=sys.stderr)
+        return False
+    print(f"Both traces are in {path}.", file=sys.stderr)
+    return True
 
 
 def write_whole(path: Path, data: bytes) -> None:

@@ -83,6 +83,7 @@ class _Costs:
 
     def __init__(self) -> None:
         self._verify: dict[int, deque[float]] = {}  # by tokens drafted; with everything around
+        self._by_length: dict[int, float] = {}  # a verification's, asked for at every token and made at every step
         self._draft: deque[float] = deque(maxlen=self.MEMORY)
         self._commit: deque[float] = deque(maxlen=self.MEMORY)  # of drafters in steps without one
 
@@ -99,6 +100,9 @@ class _Costs:
     def learn(self, step: Step, draft_steps: int) -> None:
         times = self._verify.setdefault(len(step.drafted), deque(maxlen=self.MEMORY))
         times.append(step.verify_seconds + step.other_seconds)
+        least = float("inf")
+        for length in sorted(self._verify, reverse=True):
+            self._by_length[length] = least = min(least, median_low(self._verify[length]))
         if draft_steps:
             self._draft.append(max(step.draft_seconds - median_low(self._commit or [0.0]), 0.0) / draft_steps)
         else:
@@ -106,9 +110,7 @@ class _Costs:
 
     def row(self, k: int) -> float:
         """Of a verification of k + 1 drafted tokens over one of k."""
-        costs, least = {}, float("inf")
-        for length in sorted(self._verify, reverse=True):
-            costs[length] = least = min(least, median_low(self._verify[length]))
+        costs = self._by_length
         below = max((length for length in costs if length <= k), default=None)
         above = min((length for length in costs if length > k), default=None)
         if below is not None and above is not None:

@@ -64,7 +64,7 @@ def main(args: argparse.Namespace) -> int:
     finally:
         for endpoint in endpoints.values():
             endpoint.close()
-    kept = args.json is None or _keep(args.json, record)
+    kept = args.json is None or trace_files.keep(args.json, record.file())
     show(console, record, lanes)
     faulty = any(lane.fault for lane in lanes.values())
     return INTERRUPTED if interrupted else REFUSED if faulty or not kept else 0
@@ -202,14 +202,3 @@ def _settings(request: Request) -> dict[str, object]:
     if request.stop_strings:
         settings["stop"] = list(request.stop_strings)
     return settings
-
-
-def _keep(path: Path, record: RaceRecord) -> bool:
-    """Write both traces; whether that worked."""
-    try:
-        trace_files.save(path, record.file())
-    except OSError as error:
-        print(f"The traces could not be written to {path}: {error.strerror or error}.", file=sys.stderr)
-        return False
-    print(f"Both traces are in {path}.", file=sys.stderr)
-    return True

@@ -11,9 +11,10 @@ import torch
 
 from specdemo.decoding.marginal_gain import MarginalGain
 from specdemo.decoding.params import SamplingParams
-from specdemo.decoding.steps import Drafted, Origin, Rule, Step, Token, Verdict
+from specdemo.decoding.steps import Rule, Step
 from tests.chisquare import assert_follows
 from tests.decoding.test_distribution import histogram, model_drafter
+from tests.decoding.test_draft_length import step
 from tests.tables import joint, reference, tables
 from tests.threads import one_thread  # noqa: F401
 
@@ -28,16 +29,7 @@ def said(confidence: float) -> torch.Tensor:
 
 
 def a_step(k: int, accepted: int, draft_steps: int = 0) -> Step:
-    verdicts = [Verdict.ACCEPTED] * accepted + [Verdict.REFUSED] * (k > accepted)
-    verdicts += [Verdict.UNREACHED] * (k - len(verdicts))
-    return Step(
-        (Token(0, Origin.TARGET),) * (accepted + 1),
-        tuple(Drafted(0, verdict) for verdict in verdicts),
-        LONGEST,
-        draft_seconds=COMMIT + DRAFT * draft_steps,
-        verify_seconds=1 + ROW * k,
-        other_seconds=0.0,
-    )
+    return step(k, accepted, LONGEST, draft=COMMIT + DRAFT * draft_steps, verify=1 + ROW * k)
 
 
 class Threshold:
@@ -81,13 +73,13 @@ def tokens_a_second(
                 break
             drawn.append(held(confidence))
         accepted = next((i for i, alpha in enumerate(drawn) if chance.random() >= alpha), len(drawn))
-        step = a_step(len(drawn), accepted, draft_steps)
-        policy.learn(step)
+        taken = a_step(len(drawn), accepted, draft_steps)
+        policy.learn(taken)
         reached = worth = 1.0
         for alpha in drawn:  # valued at what it is worth on average
             reached *= alpha
             worth += reached
-        tokens, seconds = tokens + worth, seconds + step.seconds
+        tokens, seconds = tokens + worth, seconds + taken.seconds
     return tokens / seconds
 
 
