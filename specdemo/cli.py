@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from specdemo.decoding.steps import DraftLength, Rule
+from specdemo.exit_codes import INTERRUPTED, REFUSED
 from specdemo.models.pair_options import MAX_GAMMA, add_pair_options, pair_spec
 from specdemo.option_names import dashed, named
 from specdemo.race import Mode, Request, RequestRefused
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from specdemo.models.pair import Pair
     from specdemo.recording import RaceRecord
 
-REFUSED, INTERRUPTED = 2, 130
 ROOMS = {  # commands of other rooms: add_arguments(parser) and main(args) are imported when they are asked for
     "bench": ("specdemo.bench", "measure the engine against transformers' generate()"),
     "lab": ("specdemo.lab.command", "experiments: when it pays, and why"),
@@ -210,12 +210,13 @@ def _show(console: object, record: RaceRecord) -> None:
     from specdemo import terminal
     from specdemo.race import Lane
 
-    def show(*parts: object) -> None:
-        # Lines are broken for a screen only: whoever reads a pipe wants them whole.
-        console.print(*parts, sep="\n", soft_wrap=not console.is_terminal)
-
     lanes, comparison = record.lanes, record.comparison
-    show(terminal.panes(console, lanes, record.request.stop_strings), terminal.legend(lanes[Lane.SPECULATIVE]), "")
+    terminal.say(
+        console,
+        terminal.panes(console, lanes, record.request.stop_strings),
+        terminal.legend(lanes[Lane.SPECULATIVE]),
+        "",
+    )
     sentences = [*terminal.sentences(comparison), *terminal.fallback(lanes[Lane.SPECULATIVE])]
     sentences += terminal.promised(record.known.pair)
-    show(terminal.summary(lanes, comparison), "", *sentences)
+    terminal.say(console, terminal.summary(lanes, comparison), "", *sentences)

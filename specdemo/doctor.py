@@ -18,6 +18,7 @@ from specdemo.decoding.equal_shapes import EqualShapes
 from specdemo.decoding.linear import halves, packs
 from specdemo.decoding.promise import probe
 from specdemo.environment import environment
+from specdemo.exit_codes import REFUSED
 from specdemo.models import smollm2
 from specdemo.models.ceilings import Ceilings, measure_ceilings
 from specdemo.models.choice import candidates
@@ -40,7 +41,6 @@ from specdemo.models.precision import DTYPES, Precision, compute_dtype
 from specdemo.models.presets import PRESETS, OpenModel, Preset
 from specdemo.models.runners import make_runner
 
-REFUSED = 2
 PIPED = 160  # columns, where the output is no terminal
 SHOWN = ("device", "cpu", "cores", "instruction sets", "kernels", "memory", "python", "torch", "transformers")
 ASKED = (Precision.BF16, Precision.INT8, Precision.INT4)  # what a preset is counted in

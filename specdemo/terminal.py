@@ -95,6 +95,11 @@ class RaceView:
             self._next = time.monotonic() + 1 / REDRAWS_A_SECOND
 
 
+def say(console: Console, *parts: object) -> None:
+    """Parts below each other. Lines are broken for a screen only: whoever reads a pipe wants them whole."""
+    console.print(*parts, sep="\n", soft_wrap=not console.is_terminal)
+
+
 def panes(
     console: Console, recordings: dict[Lane, Recording], stop_strings: Sequence[str], lines: int | None = None
 ) -> RenderableType:

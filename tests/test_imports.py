@@ -20,6 +20,7 @@ FLOORS = {
     "specdemo.theory": 1,
     "specdemo.examples": 1,
     "specdemo.option_names": 1,
+    "specdemo.exit_codes": 1,
     "specdemo.sampling_options": 1,
     "specdemo.tables": 1,
     "specdemo.loading_bar": 1,

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from specdemo.exit_codes import INTERRUPTED, REFUSED
 from specdemo.lab.experiment import Experiment, LabRefused, missing
 from specdemo.lab.heat_map import draw
 from specdemo.lab.options import add_options, plain, read_options
@@ -20,8 +21,6 @@ from specdemo.race import RequestRefused
 if TYPE_CHECKING:
     from specdemo.lab.result import Result
     from specdemo.models.pair import Pair
-
-REFUSED, INTERRUPTED = 2, 130
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

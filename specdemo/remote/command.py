@@ -18,14 +18,13 @@ from rich.console import Console
 
 from specdemo import terminal, trace_files
 from specdemo.decoding.steps import Rule, Stop
+from specdemo.exit_codes import INTERRUPTED, REFUSED
 from specdemo.race import Lane, Mode, Request, RequestRefused, check_settings
 from specdemo.recording import Known, RaceRecord
 from specdemo.remote.endpoint import Endpoint, RemoteFault
 from specdemo.remote.lane import Asked, Provenance, RemoteLane
 from specdemo.remote.report import facts, notes, verdict
 from specdemo.sampling_options import add_sampling_options, sampling_params
-
-REFUSED, INTERRUPTED = 2, 130
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -111,16 +110,12 @@ def record_of(prompt: str, request: Request, lanes: dict[Lane, RemoteLane]) -> R
 
 def show(console: Console, record: RaceRecord, lanes: dict[Lane, RemoteLane]) -> None:
     """The panes, the figures, the verdicts, and what has to be known of them."""
-
-    def say(*parts: object) -> None:
-        console.print(*parts, sep="\n", soft_wrap=not console.is_terminal)
-
     speculative = record.lanes[Lane.SPECULATIVE]
-    say(terminal.panes(console, record.lanes, record.request.stop_strings))
+    terminal.say(console, terminal.panes(console, record.lanes, record.request.stop_strings))
     if lanes[Lane.SPECULATIVE].provenance is not Provenance.UNKNOWN:
-        say(terminal.legend(speculative), "")
-    say(terminal.summary(record.lanes, record.comparison), "")
-    say(*verdict(record, lanes), *notes(record, lanes))
+        terminal.say(console, terminal.legend(speculative), "")
+    terminal.say(console, terminal.summary(record.lanes, record.comparison), "")
+    terminal.say(console, *verdict(record, lanes), *notes(record, lanes))
 
 
 def _request(args: argparse.Namespace) -> Request:
