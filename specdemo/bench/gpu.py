@@ -20,10 +20,11 @@ from specdemo.bench.contest import GREEDY
 from specdemo.bench.gpu_models import LLAMA_8B, QWEN_7B, QWEN_HALF_B, bytes_read, random_head_for, random_runner
 from specdemo.bench.measure import Turn, Watcher, take_turns
 from specdemo.bench.results import Goal, Result
-from specdemo.bench.sides import Sample, run_lane, settle
+from specdemo.bench.sides import Sample, run_lane
 from specdemo.decoding.autoregressive import autoregressive
 from specdemo.decoding.capture import Capture, CudaGraphs
 from specdemo.decoding.captured import CapturedRunner
+from specdemo.decoding.clock import settle
 from specdemo.decoding.drafter import Draft, Drafter, Draw
 from specdemo.decoding.ending import Ending, Limits
 from specdemo.decoding.forward import LeanRunner

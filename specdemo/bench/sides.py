@@ -14,6 +14,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 from transformers.generation.streamers import BaseStreamer
 
+from specdemo.decoding.clock import settle
 from specdemo.decoding.runner import Output, Runner
 from specdemo.decoding.steps import Step
 from specdemo.metrics import LaneMetrics
@@ -96,12 +97,6 @@ class TimedRunner:
         settle(self._runner.device)
         self._stopwatch.seconds += perf_counter() - begun
         return out
-
-
-def settle(device: torch.device) -> None:
-    """Wait until the device has done what it was given."""
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
 
 
 def run_lane(steps: Iterator[Step], device: torch.device, stopwatch: Stopwatch | None = None) -> Sample:

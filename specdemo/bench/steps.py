@@ -21,8 +21,9 @@ from specdemo.bench.measure import Turn, take_turns
 from specdemo.bench.random_head import DRAFT_VOCABULARY, random_head
 from specdemo.bench.results import Goal, Result
 from specdemo.bench.rows import lane_over_baseline, outside_the_forwards
-from specdemo.bench.sides import run_generate, run_lane, settle
+from specdemo.bench.sides import run_generate, run_lane
 from specdemo.decoding.autoregressive import autoregressive
+from specdemo.decoding.clock import settle
 from specdemo.decoding.drafter import Drafter, FreeDraw
 from specdemo.decoding.ending import Ending, Limits
 from specdemo.decoding.runner import Output, Runner, prefill

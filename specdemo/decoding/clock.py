@@ -12,6 +12,12 @@ from time import perf_counter
 import torch
 
 
+def settle(device: torch.device) -> None:
+    """Wait until the device has done what it was given."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
 class Clock:
     """start() at the top of a step, lap(part) after each part, times() once the round's results are on the host."""
 

@@ -125,7 +125,7 @@ def race_winner(weights: Tensor, noise: Tensor) -> Tensor:
 
 
 def argmax(x: Tensor) -> Tensor:
-    """Index [...] of the first of the largest of x [..., n]; of the first that is not a number, if one is not."""
+    """Index [...] of the first of the largest of x [..., n], float32; of the first that is no number, if any is."""
     if x.device.type != "cpu":
         return x.argmax(-1)
     # torch's is not vectorised on a CPU: 360 us for six rows of 49,152, numpy's 30

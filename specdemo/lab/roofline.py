@@ -41,14 +41,14 @@ class Footprint:
 
 def footprint(pair: Pair) -> Footprint:
     """From the target's configuration and the precision it runs in; an embedding that is not the head is not read."""
+    from specdemo.models.memory import cache_bytes
+
     config = pair.loaded.model.config.get_text_config(decoder=True)
     head = config.vocab_size * config.hidden_size
     body = pair.loaded.parameters - head * (1 if config.tie_word_embeddings else 2)
     rows = rows_dtype(pair)
     outer = rows.itemsize if pair.target_precision.quantised else SIZES[pair.target_precision]
-    kv_heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
-    dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-    per_token = 2 * config.num_hidden_layers * kv_heads * dim * rows.itemsize
+    per_token = cache_bytes(config, rows, tokens=1)
     return Footprint(body * SIZES[pair.target_precision] + head * outer, per_token, 2.0 * (body + head))
 
 

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 import torch
 
+from specdemo.decoding.clock import settle
+
 COPIED = {"cpu": 1 << 27, "cuda": 1 << 30}  # bytes of a copy, well past every cache
 SIDE = {"cpu": 1024, "cuda": 8192}  # of the matrices
 TURNS, SECONDS = 5, 0.4  # so many, or as many as take so long, and one before them that does not count
@@ -50,7 +52,6 @@ def _least_seconds(work: Callable[[], object], device: torch.device) -> float:
     while len(taken) < 2 or (len(taken) <= TURNS and sum(taken) < SECONDS):
         begun = time.perf_counter()
         work()
-        if device.type == "cuda":
-            torch.cuda.synchronize(device)
+        settle(device)
         taken.append(time.perf_counter() - begun)
     return min(taken[1:])

@@ -12,8 +12,10 @@ from statistics import median
 import torch
 from torch import Tensor
 
+from specdemo.decoding.clock import settle
 from specdemo.decoding.drafter import Drafter, FreeDraw
 from specdemo.decoding.runner import Runner, prefill
+from specdemo.decoding.sampling import argmax
 
 HELD, DRAFTED = 32, 4  # tokens before the measured rounds; tokens of a draft
 ROUNDS, SECONDS = 5, 0.6  # as many, or as many as take so long, after one that does not count
@@ -36,35 +38,24 @@ def draft_cost(target: Runner, drafter: Drafter) -> float | None:
     drafter.begin(ids, int(ids[0]), hidden, 2 * held)
     steps: list[float] = []
     drafts: list[float] = []
-    clock = _Clock(target.device)
+
+    def seconds(begun: float) -> float:
+        settle(target.device)
+        return time.perf_counter() - begun
+
     while len(drafts) < rounds and (len(drafts) < 2 or sum(steps) + sum(drafts) < SECONDS):
-        clock.start()
+        begun = time.perf_counter()
         hidden = target.forward(ids[:1], 1, drafter.aux_layers).hidden
-        steps.append(clock.seconds())
+        steps.append(seconds(begun))
         target.rewind(held)
-        clock.start()
+        begun = time.perf_counter()
         draft = drafter.propose(DRAFTED, FreeDraw(_greedy))
         drafter.commit([int(ids[0])], 0, hidden)
-        drafts.append(clock.seconds() / max(1, len(draft.ids)))
+        drafts.append(seconds(begun) / max(1, len(draft.ids)))
     target.rewind(0)
     drafter.forget()
     return median(drafts[1:] or drafts) / median(steps[1:] or steps)
 
 
 def _greedy(logits: Tensor, drafted: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
-    return logits.argmax(-1), logits.new_ones(())
-
-
-class _Clock:
-    """Seconds in which the device worked, too."""
-
-    def __init__(self, device: torch.device) -> None:
-        self._device = device
-
-    def start(self) -> None:
-        self._begun = time.perf_counter()
-
-    def seconds(self) -> float:
-        if self._device.type == "cuda":
-            torch.cuda.synchronize(self._device)
-        return time.perf_counter() - self._begun
+    return argmax(logits.float()), logits.new_ones(())

@@ -54,8 +54,8 @@ def usual_layers(count: int) -> tuple[int, int, int]:
 def is_head(folder: Path) -> bool:
     """Whether a folder holds an EAGLE-3 head, in either layout."""
     try:
-        config = json.loads((folder / "config.json").read_text())
-    except (OSError, ValueError):
+        config = read_config(folder)
+    except ModelUnavailable:
         return False
     if not isinstance(config, dict):
         return False
@@ -73,8 +73,8 @@ def load_head(
     folder = source.folder
     if source.repository:
         hub.download(source.repository, ["*.json", "*.safetensors"], progress, f"Downloading {source.title}")
-    config = _read_config(folder)
-    layer = _layer_config(config)
+    config = read_config(folder)
+    layer = layer_config(config)
     tensors = _read_tensors(folder)
     head = _head_config(config, layer, target, tensors, vocab_size)
     place, dtype = {"dtype": embed.dtype, "device": embed.device}, row_dtype(embed)
@@ -95,14 +95,15 @@ def load_head(
     return HeadDrafter(head, weights)
 
 
-def _read_config(folder: Path) -> dict[str, Any]:
+def read_config(folder: Path) -> dict[str, Any]:
+    """A head's config.json. Raises ModelUnavailable."""
     try:
         return json.loads((folder / "config.json").read_text())
     except (OSError, ValueError) as error:
         raise ModelUnavailable(f"{folder} holds no readable config.json, so no head can be loaded from it.") from error
 
 
-def _layer_config(config: dict[str, Any]) -> PreTrainedConfig:
+def layer_config(config: dict[str, Any]) -> PreTrainedConfig:
     """The configuration of the head's decoder layers: nested in the speculators layout, flat in the original one."""
     layer = dict(config.get("transformer_layer_config") or config)
     kind = layer.pop("model_type", "llama")

@@ -17,13 +17,14 @@ from typing import Any
 import psutil
 import torch
 from torch import Tensor, nn
-from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
+from transformers import AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 from transformers.quantizers.base import get_keys_to_not_convert
 
 from specdemo.decoding.kv import round_up
 from specdemo.decoding.linear import halves, packs
 from specdemo.models.errors import MemoryShort
+from specdemo.models.head_files import layer_config
 from specdemo.models.lean import why_not
 from specdemo.models.precision import Precision, compute_dtype, stored_quantisation
 
@@ -100,8 +101,7 @@ def part_of(model: PreTrainedModel, precision: Precision, device: torch.device, 
 
 def head_part(config: Mapping[str, Any], target: PreTrainedConfig, dtype: torch.dtype) -> Part:
     """An EAGLE-3 head's, from its config.json; an embedding of its own counts. target: the text configuration."""
-    layer = dict(config.get("transformer_layer_config") or config)
-    layer = AutoConfig.for_model(layer.pop("model_type", "llama"), **layer)
+    layer = layer_config(dict(config))
     width, inner = layer.hidden_size, layer.intermediate_size
     dim = getattr(layer, "head_dim", None) or width // layer.num_attention_heads
     queries, keys = layer.num_attention_heads * dim, layer.num_key_value_heads * dim

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -21,7 +20,7 @@ from specdemo.models.choice import Choice, candidates, load_chosen, plain_steps
 from specdemo.models.draft_cost import draft_cost
 from specdemo.models.errors import MemoryShort, ModelUnavailable, PairRefused, first_line
 from specdemo.models.general_runner import RunnerRefused, refuse_unfit
-from specdemo.models.head_files import HeadSource, find_head, load_head
+from specdemo.models.head_files import HeadSource, find_head, load_head, read_config
 from specdemo.models.loading import LoadedModel, Source, find_model, load_model, model_class, resolve_device
 from specdemo.models.memory import collect
 from specdemo.models.pair_options import (
@@ -155,7 +154,7 @@ def _room(spec: PairSpec, target: Source, draft: _Draft, device: torch.device, l
     drafting: Drafting = None
     own = None
     if isinstance(draft, HeadSource):
-        drafting = json.loads((draft.folder / "config.json").read_text("utf-8"))
+        drafting = read_config(draft.folder)
     elif draft is not None:
         own = draft.precision or precision
         shared = draft.source.folder == target.folder and own is precision  # the same weights are loaded once
