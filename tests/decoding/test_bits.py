@@ -109,12 +109,11 @@ def test_lanes_of_the_embedded_target_draw_from_the_same_bits(precision: str) ->
     if not pair.bits_promised:
         pytest.skip(f"this machine promises no bits here: {pair.facts['promise']}")
     compared = 0
-    cases = (
-        (20, GREEDY, (1, 3, 6, 16), 70),
-        (200, WARM, (2, 5), 190),  # across 256 and 384 keys
-        (480, HOT, (4, 16), 40),  # across 512
+    cases = (  # across 256 keys and across 512, where blocks of keys end
+        (244, WARM, (2, 5), 26),
+        (500, HOT if precision == "fp32" else GREEDY, (4, 16), 26),
     )
-    for length, params, gammas, tokens in cases[1:] if precision == "fp32" else cases:
+    for length, params, gammas, tokens in cases:
         prompt = some_ids(pair.target.vocab_size, length)
         compared += compare_lanes(pair.target, pair.target_twin, prompt, params, gammas, tokens)
-    assert compared > 400
+    assert compared > 100

@@ -204,7 +204,7 @@ def test_so_do_the_lanes_over_the_embedded_target() -> None:
     from specdemo.models.pair_options import PairSpec
     from specdemo.models.text import encode_chat
 
-    pair = load_pair(PairSpec(device="cpu"), keep_model=True)
+    pair = load_pair(PairSpec(device="cpu", target_precision="fp32"), keep_model=True)
     bench = Bench.__new__(Bench)
     bench.model, bench.runner, bench.twin = pair.loaded.model, pair.target, pair.target_twin
     bench.noised = [ModelDrafter(GeneralRunner(noised(pair.loaded.model, 0.1)))]

@@ -203,12 +203,12 @@ def test_the_commands_train_export_and_go_on(target: LlamaForCausalLM, corpus: P
 def test_the_embedded_pair_is_distilled_from_scratch_on_a_small_budget(tmp_path: Path):
     """Synthesis, training and export as the README has them, on hundreds of tokens: the loss really falls."""
     work = ["--corpus", str(tmp_path / "corpus"), "--work", str(tmp_path / "work")]
-    short = ["--rows", "8", "--longest-prompt", "96", "--longest-answer", "40", "--tokens", "800"]
+    short = ["--rows", "8", "--longest-prompt", "96", "--longest-answer", "32", "--tokens", "400"]
     assert command(["synthesise", *work, *short, "--keep-hidden"]) == 0
-    options = ["--vocabulary", "512", "--batch", "400", "--unrolled", "1"]
+    options = ["--vocabulary", "512", "--batch", "300", "--unrolled", "1"]
     losses = []
-    for steps in ("2", "16"):
-        assert command(["train", *work, *options, "--steps", steps, "--every", "16"]) == 0
+    for steps in ("2", "12"):
+        assert command(["train", *work, *options, "--steps", steps, "--every", "12"]) == 0
         losses.append(read_checkpoint(tmp_path / "work" / main.CHECKPOINT)["loss"])
     assert losses[1] < losses[0] - 0.5
     head = tmp_path / "head"
