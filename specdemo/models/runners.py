@@ -37,7 +37,9 @@ def make_runner(
         if model not in _checks:
             _checks[model] = self_check(runner, model)
         if not _checks[model].passed(runner.dtype):
-            reason = f"The lean forward failed its self-check on this model ({_checks[model]}), so the general one runs."
+            reason = (
+                f"The lean forward failed its self-check on this model ({_checks[model]}), so the general one runs."
+            )
             return GeneralRunner(model, vocab_size, notice=reason)
     if consume:
         release(model)
