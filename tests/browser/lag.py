@@ -5,12 +5,14 @@ A benchmark, never a test: it prints the lag from a Step to its token on the scr
 
 from __future__ import annotations
 
+import heapq
 import statistics
 import time
 from collections.abc import Iterator
 
 from playwright.sync_api import sync_playwright
 
+from specdemo.decoding.steps import Step
 from specdemo.race import Lane, LaneStep, Request
 from tests.browser.conftest import CHROMIUM, SWITCHES, serve, wait_for_state
 from tests.ui.synthetic import Synthetic
@@ -33,17 +35,31 @@ WATCH = """() => {
 
 
 class Paced(Synthetic):
-    """The script at so many tokens a second of real time in each lane; sent: when each token left."""
+    """The script at so many tokens a second of real time in each lane; sent: when each token left.
+
+    A race orders its lanes by their own clocks, in which the speculative one writes more tokens a second: waiting for
+    that one would hold the baseline back, and let most of it go in one burst at the end. Here the lanes take turns by
+    when their next step is due.
+    """
 
     def race(self, request: Request) -> Iterator[LaneStep]:
         self.sent: dict[Lane, list[float]] = {lane: [] for lane in Lane}
         start = time.time()
-        for one in super().race(request):
-            tokens = len(one.step.tokens)
-            due = start + (len(self.sent[one.lane]) + tokens) / RATE
-            time.sleep(max(0.0, due - time.time()))
-            self.sent[one.lane] += [1000 * time.time()] * tokens
+        lanes = (
+            self._due(Lane.BASELINE, self._baseline(request)),
+            self._due(Lane.SPECULATIVE, self._speculative(request)),
+        )
+        for due, one in heapq.merge(*lanes, key=lambda next_one: next_one[0]):
+            time.sleep(max(0.0, start + due - time.time()))
+            self.sent[one.lane] += [1000 * time.time()] * len(one.step.tokens)
             yield one
+
+    def _due(self, lane: Lane, steps: Iterator[Step]) -> Iterator[tuple[float, LaneStep]]:
+        """A lane's steps, each with the second in which it leaves."""
+        tokens = 0
+        for step in steps:
+            tokens += len(step.tokens)
+            yield tokens / RATE, LaneStep(lane, step)
 
 
 def main() -> None:

@@ -12,7 +12,7 @@ sd.parts.pane = (element, { props, watch }) => {
   let entries = [], points = [], arrived = 0; // of the stream; what is drawn may be behind it in slow motion
   let tokens = [], steps = [], unspelled = [];
   let into = text, line = "", written = 0, follow = true, current = -1, marked = null;
-  let pending = null, rendered = false, set = 0, tall = 0;
+  let pending = null, rendered = false, set = 0, tall = 0, stood = 0;
   const ghosts = sd.ghosts(text);
   const player = sd.slow.player(lane, { pend, judge, drawn: () => sd.frame(settle, scroll) });
   const refusedShown = () => fast && document.body.classList.contains("sd-show-refused");
@@ -28,7 +28,7 @@ sd.parts.pane = (element, { props, watch }) => {
   /* An empty pane, before the first step. */
   function restart() {
     tokens = []; steps = []; unspelled = []; line = ""; written = 0; current = -1; marked = null; pending = null;
-    follow = true;
+    follow = true; tall = stood = 0;
     sd.tooltip.hide();
     player.begin();
     ghosts.clear();
@@ -224,10 +224,15 @@ sd.parts.pane = (element, { props, watch }) => {
   }
   settle.at = 0;
 
+  /* The reader has scrolled up since the text was last drawn, and the event that says so is still to come. */
+  const left = () => text.scrollTop < stood && text.scrollHeight >= tall && text.scrollTop + text.clientHeight < tall - 32;
+
   const scroll = () => {
     if (refusedShown()) ghosts.lay(steps);
+    if (left()) follow = false;
     if (follow) text.scrollTop = text.scrollHeight;
     tall = text.scrollHeight;
+    stood = text.scrollTop;
     find("follow").hidden = follow || text.scrollHeight <= text.clientHeight + 32;
   };
 
@@ -300,7 +305,7 @@ sd.parts.pane = (element, { props, watch }) => {
     follow = text.scrollTop + text.clientHeight >= text.scrollHeight - 32;
     find("follow").hidden = follow;
   });
-  find("follow").addEventListener("click", () => { follow = true; scroll(); });
+  find("follow").addEventListener("click", () => { follow = true; stood = 0; scroll(); });
   find("copy").addEventListener("click", copy);
   new ResizeObserver(() => { ghosts.clear(); scroll(); }).observe(text);
 

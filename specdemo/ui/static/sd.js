@@ -6,6 +6,8 @@ window.sd = (() => {
   const ORIGINS = { n: "target", a: "accepted", c: "corrected", b: "bonus", u: "unknown" }; // by mark
   const listeners = {};
   const drawing = new Map(); // what writes in the next frame -> what measures after it
+  const FRAME = 16; // milliseconds
+  let drawn = -FRAME; // when it was last done
 
   function choose(wanted) {
     const tag = (wanted || "").toLowerCase();
@@ -111,19 +113,22 @@ window.sd = (() => {
     rich(node, text) {
       node.replaceChildren(...text.split("**").map((piece, i) => (i % 2 ? kit.make("b", "", piece) : piece)));
     },
-    /* Once a frame: first everything that writes, then everything that has to measure. A slow machine skips frames
-       instead of falling behind, since what is drawn is always the whole of what has come. */
+    /* At most once a frame: first everything that writes, then everything that has to measure. What comes after a quiet
+       frame is drawn in this one, once all parts have their values. A slow machine skips frames instead of falling
+       behind, since what is drawn is always the whole of what has come. */
     frame(write, measure = () => {}) {
       drawing.set(write, measure);
       if (drawing.size > 1) return;
       const draw = () => {
         const due = [...drawing];
         drawing.clear();
+        drawn = performance.now();
         for (const [first] of due) first();
         for (const [, then] of due) then();
       };
       if (document.hidden) setTimeout(draw, 250); // no frames are drawn then
-      else requestAnimationFrame(draw);
+      else if (performance.now() - drawn < FRAME) requestAnimationFrame(draw);
+      else queueMicrotask(draw);
     },
     sentence: ([key, params]) => kit.say(key, params),
     /* A text as it came, or a sentence: what other floors say is not always known here. */
