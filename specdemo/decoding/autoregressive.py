@@ -12,7 +12,7 @@ from specdemo.decoding.ending import Ending
 from specdemo.decoding.faults import refuse_nan
 from specdemo.decoding.params import SamplingParams
 from specdemo.decoding.runner import Runner, prefill
-from specdemo.decoding.sampling import Sampler, Stream, race_winner
+from specdemo.decoding.sampling import Sampler, Stream, argmax
 from specdemo.decoding.steps import Origin, Step, Token, Why
 
 
@@ -50,8 +50,7 @@ def autoregressive(
 
 def draw_one(sampler: Sampler, logits: Tensor, position: int) -> tuple[Tensor, Tensor, Tensor]:
     """Draw the token [1] that stands at `position` from logits [1, vocab]; p [] as sampled, p_raw [] before that."""
-    logits = logits.float()
-    p = sampler.target(logits, drafted=logits.new_empty(0, dtype=torch.long))
-    noise = sampler.noise(Stream.TARGET, [position], p) if sampler.params.temperature else 1
-    ids = race_winner(p, noise)  # [1]
-    return ids, p[0, ids].double()[0], logits.softmax(-1)[0, ids].double()[0]
+    logits = logits[0].float()
+    p = sampler.after(logits, drafted=logits.new_empty(0, dtype=torch.long))
+    token = sampler.draw(p, Stream.TARGET, position) if sampler.params.temperature else argmax(p)
+    return token[None], p[token].double(), logits.softmax(-1)[token].double()

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from specdemo.decoding import verification
 from specdemo.decoding.clock import Clock
+from specdemo.decoding.dice import Dice
 from specdemo.decoding.drafter import Drafter, Draw
 from specdemo.decoding.ending import Ending, Limits
 from specdemo.decoding.faults import refuse_nan
@@ -23,7 +24,6 @@ from specdemo.decoding.params import SamplingParams
 from specdemo.decoding.policy import Fixed
 from specdemo.decoding.runner import PREFILL_CHUNK, Output
 from specdemo.decoding.sampling import Sampler, Stream
-from specdemo.decoding.speculative import Dice
 from specdemo.decoding.steps import Drafted, Origin, Rule, Step, Token, Verdict, Why
 
 PAD = -1  # no token: never what the target draws
@@ -241,7 +241,7 @@ def _race(live: Sequence[_Row], logits: Tensor, padded: Tensor) -> tuple[Tensor,
         p.append(row.sampler.target(rows, draft))
         positions = range(row.dice.position, row.dice.position + len(rows))
         warm = row.sampler.params.temperature > 0
-        noise.append(row.sampler.noise(Stream.TARGET, positions, p[-1]) if warm else torch.ones_like(p[-1]))
+        noise.append(row.sampler.noise(Stream.TARGET, positions) if warm else torch.ones_like(p[-1]))
     return torch.stack(p), torch.stack(noise)
 
 

@@ -10,13 +10,32 @@ import torch
 from torch import Tensor
 
 
+@dataclass(frozen=True, slots=True)
+class Pruned:
+    """A drafter's vocabulary that is a part of its target's. ids: [n] int64, the target's id of each of its tokens.
+
+    size: of the target's vocabulary. What is left out has probability 0.
+    """
+
+    ids: Tensor
+    size: int
+
+    def whole(self, logits: Tensor) -> Tensor:
+        """Logits [size] over the target's vocabulary from those [n] over this one."""
+        full = logits.new_full((self.size,), float("-inf"), dtype=torch.float32)
+        full[self.ids] = logits.float()
+        return full
+
+
 class Draw(Protocol):
     """How a drafter turns what it has into its next token. The decoder owns it, so that temperature, truncation and
     noise are the same on both sides; it waits for the device only where a policy looks at the logits.
     """
 
-    def __call__(self, logits: Tensor, drafted: Sequence[Tensor]) -> tuple[Tensor, Tensor] | None:
-        """(id [], q) from logits [vocab], after the tokens drafted before it in this round.
+    def __call__(
+        self, logits: Tensor, drafted: Sequence[Tensor], among: Pruned | None = None
+    ) -> tuple[Tensor, Tensor] | None:
+        """(id [], q) from logits [vocab], or [n] among a pruned one, after the round's tokens drafted before it.
 
         None ends the chain there (see Policy.unsure). q is the full distribution [vocab] under rejection and block,
         else only the probability [] of the id.
@@ -35,9 +54,11 @@ class FreeDraw:
 
     draw: Callable[[Tensor, Sequence[Tensor]], tuple[Tensor, Tensor] | None]
 
-    def __call__(self, logits: Tensor, drafted: Sequence[Tensor]) -> tuple[Tensor, Tensor] | None:
-        """As the function does."""
-        return self.draw(logits, drafted)
+    def __call__(
+        self, logits: Tensor, drafted: Sequence[Tensor], among: Pruned | None = None
+    ) -> tuple[Tensor, Tensor] | None:
+        """As the function does, which is given logits over the whole vocabulary."""
+        return self.draw(logits if among is None else among.whole(logits), drafted)
 
     def goes_on(self) -> bool:
         """Always."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Protocol
 
 import torch
@@ -54,6 +55,13 @@ class Runner(Protocol):
 
     def rewind(self, length: int) -> None:
         """Forget all but the first `length` tokens. O(1): nothing is copied."""
+
+
+def read_together(*tensors: Tensor) -> list[list[float]]:
+    """What stands in each tensor, flat, for one wait for the device: through float64, which holds every id exactly."""
+    read = torch.cat([tensor.flatten().double() for tensor in tensors]).tolist()
+    ends = list(accumulate(tensor.numel() for tensor in tensors))
+    return [read[start:end] for start, end in zip([0, *ends], ends, strict=False)]
 
 
 def on_device(ids: Sequence[int], device: torch.device) -> Tensor:

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from specdemo.decoding.drafter import Pruned
 from specdemo.decoding.params import SamplingParams
 
 
@@ -105,18 +106,6 @@ def exponential(keys: list[tuple[int, int]], ids: Tensor) -> Tensor:
 def exponential_at(columns: Tensor, ids: Tensor) -> Tensor:
     """`exponential` of keys that are on the device already, as int32 [2, rows]."""
     return _as_exponential(_bits_at(columns, ids))
-
-
-def exponential_where(keys: list[tuple[int, int]], weights: Tensor) -> Tensor:
-    """`exponential` over all ids of weights [rows, n], computed only where a weight is not 0, and 1 elsewhere.
-
-    What weighs nothing never wins, so a race is the same; after top-p a few hundred ids of 49,152 are left.
-    """
-    rows, ids = weights.nonzero(as_tuple=True)
-    first, second = key_columns(keys, weights.device)[:, rows]
-    noise = torch.ones_like(weights)
-    noise[rows, ids] = _as_exponential(_hash(ids.int(), first, second))
-    return noise
 
 
 def race_winner(weights: Tensor, noise: Tensor) -> Tensor:
@@ -216,22 +205,38 @@ class Sampler:
         if self.seen is not None:
             self.seen[torch.tensor(tokens).to(self.seen.device, non_blocking=True)] = True
 
+    def after(self, logits: Tensor, drafted: Tensor) -> Tensor:
+        """p [vocab] from the logits [vocab] that stand after what was emitted and these drafted tokens [i]."""
+        if self.seen is not None:
+            logits = penalise(logits, self.seen.index_fill(0, drafted, True), self.params.repetition_penalty)
+        return self._distribution(logits[None], self.params.temperature)[0]
+
     def target(self, logits: Tensor, drafted: Tensor) -> Tensor:
         """p [k + 1, vocab] from logits [k + 1, vocab]; row i stands after the drafted tokens [k] before it."""
         if self.seen is not None:
             logits = penalise(logits, self._seen_before(drafted), self.params.repetition_penalty)
         return self._distribution(logits, self.params.temperature)
 
-    def draft(self, logits: Tensor, drafted: Sequence[Tensor]) -> Tensor:
-        """q [vocab] from the drafter's logits [vocab], after the tokens drafted in this round so far."""
+    def draft(self, logits: Tensor, drafted: Sequence[Tensor], among: Pruned | None = None) -> Tensor:
+        """q [n] from the drafter's logits [n], all or `among` the vocabulary's, after the round's drafted tokens."""
         logits = logits.float()[None]
         if self.seen is not None:
             seen = self.seen.clone()
             for token in drafted:
                 seen[token[None]] = True
+            seen = seen if among is None else seen[among.ids]
             logits = penalise(logits, seen[None], self.params.repetition_penalty)
         temperature = self.params.draft_temperature
         return self._distribution(logits, self.params.temperature if temperature is None else temperature)[0]
+
+    def draw(self, weights: Tensor, stream: Stream, counter: int, among: Pruned | None = None) -> Tensor:
+        """Index [] drawn from unnormalised weights [n], of all ids or of those `among` them, by their noise."""
+        keys, ids = noise_keys(self.params.seed, stream, [counter]), self.ids if among is None else among.ids.int()
+        if weights.device.type == "cpu":  # finding where a weight is left would wait for a device
+            left = torch.from_numpy(np.flatnonzero(weights.numpy()))
+            if 2 * len(left) < len(weights):  # after top-p a few hundred are; what weighs nothing never wins
+                return left[race_winner(weights[left], exponential(keys, ids[left])[0])]
+        return race_winner(weights, exponential(keys, ids)[0])
 
     def scores(self, logits: Tensor, position: int) -> Tensor:
         """What decides the draw at a position before truncation: [1, vocab] logits over temperature plus the noise."""
@@ -241,13 +246,9 @@ class Sampler:
             return logits
         return logits / self.params.temperature - self.noise(Stream.TARGET, [position]).log()
 
-    def noise(self, stream: Stream, counters: Sequence[int], weights: Tensor | None = None) -> Tensor:
-        """Exp(1) noise [len(counters), vocab] for a race of these weights, or of any where none are given."""
-        keys = noise_keys(self.params.seed, stream, counters)
-        # finding the places waits for a GPU, and pays only where few are left: after top-p, or of a pruned vocabulary
-        if weights is not None and weights.device.type == "cpu" and 4 * weights.count_nonzero() < weights.numel():
-            return exponential_where(keys, weights)
-        return exponential(keys, self.ids)
+    def noise(self, stream: Stream, counters: Sequence[int]) -> Tensor:
+        """Exp(1) noise [len(counters), vocab]."""
+        return exponential(noise_keys(self.params.seed, stream, counters), self.ids)
 
     def uniforms(self, stream: Stream, counter: int, n: int) -> Tensor:
         """n uniform numbers [n] on (0, 1)."""

@@ -98,7 +98,8 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class Drafted:
-    """One proposed token. q, p: draft's and target's probability of it, as sampled from.
+    """One proposed token. q, p: draft's and target's probability of it, as sampled from. p, draw and chance are None
+    for one that was never judged.
 
     draw: the uniform number it was judged with under rejection and block; under shared noise the id the target drew.
     chance: what the uniform number had to stay below. Under block it speaks of the whole draft up to this token.

@@ -50,7 +50,7 @@ def rejection(p: Tensor, drafted: Tensor, q: Tensor, uniforms: Tensor, noise: Te
     p_x, q_x = _of(p[:, :-1], drafted), _of(q, drafted)
     accepted = _leading(uniforms * q_x < p_x)
     one = torch.ones_like(accepted, dtype=p.dtype)
-    source = _residual(p, q, accepted, one)
+    source = _source(p, q, accepted, one)
     return Judgement(accepted, race_winner(source, noise), uniforms, source=source)
 
 
@@ -74,7 +74,7 @@ def block(p: Tensor, drafted: Tensor, q: Tensor, uniforms: Tensor, noise: Tensor
     passed = uniforms < passing
     lengths = torch.arange(1, drafted.shape[1] + 1, device=drafted.device)
     accepted = (passed * lengths).amax(-1)
-    source = _residual(p, q, accepted, _at(weight, accepted))
+    source = _source(p, q, accepted, _at(weight, accepted))
     return Judgement(accepted, race_winner(source, noise), uniforms, passing, source)
 
 
@@ -93,11 +93,17 @@ def _at(values: Tensor, position: Tensor) -> Tensor:
     return values.gather(-1, position[:, None])[:, 0]
 
 
-def _residual(p: Tensor, q: Tensor, accepted: Tensor, weight: Tensor) -> Tensor:
-    """Unnormalised [B, V]: max(weight * p - q, 0) where a draft was refused, else (or where that is 0) p."""
+def residual(p: Tensor, q: Tensor) -> Tensor:
+    """What a token is drawn from in place of a refused one: max(p - q, 0) over [..., V], or p where that is 0."""
+    left = (p - q).clamp(min=0)
+    return torch.where(left.sum(-1, keepdim=True) > 0, left, p)
+
+
+def _source(p: Tensor, q: Tensor, accepted: Tensor, weight: Tensor) -> Tensor:
+    """Unnormalised [B, V]: the residual of weight * p where a draft was refused, else (or where that is 0) p."""
     row = accepted[:, None, None].expand(-1, 1, p.shape[-1])
     p_row = p.gather(1, row)[:, 0]
     q_row = q.gather(1, row.clamp(max=q.shape[1] - 1))[:, 0]
-    residual = (weight[:, None] * p_row - q_row).clamp(min=0)
-    whole = (accepted == q.shape[1])[:, None] | (residual.sum(-1, keepdim=True) <= 0)
-    return torch.where(whole, p_row, residual)
+    left = (weight[:, None] * p_row - q_row).clamp(min=0)
+    whole = (accepted == q.shape[1])[:, None] | (left.sum(-1, keepdim=True) <= 0)
+    return torch.where(whole, p_row, left)

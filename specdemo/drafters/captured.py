@@ -14,12 +14,12 @@ from torch import Tensor
 
 from specdemo.decoding.capture import Capture, Recordings, Tell, Work, roomy
 from specdemo.decoding.captured import CapturedRunner, write_at
-from specdemo.decoding.drafter import Draft, Draw
+from specdemo.decoding.dice import Dice
+from specdemo.decoding.drafter import Draft, Draw, Pruned
 from specdemo.decoding.forward import attend_merged, attend_rows, mask_of
 from specdemo.decoding.params import SamplingParams
 from specdemo.decoding.runner import Runner
 from specdemo.decoding.sampling import Sampler, exponential_at, key_columns, noise_keys, race_winner
-from specdemo.decoding.speculative import Dice
 from specdemo.drafters.head import HeadConfig, HeadDrafter, HeadLayer, HeadWeights
 from specdemo.drafters.model import ModelDrafter
 
@@ -29,12 +29,15 @@ FED = (2, 1)  # rows of a draft model's forwards: a drafted token, and after ful
 class CapturedDraws:
     """A lane's draws as replays, recorded when a way of sampling is first met: greedy ones at once.
 
-    vocab_size: of the logits that are drawn from. longest: the longest draft.
+    vocab_size: the target's. longest: the longest draft. among: the drafter's vocabulary where it is a pruned one.
     """
 
-    def __init__(self, capture: Capture, vocab_size: int, longest: int, device: torch.device) -> None:
+    def __init__(
+        self, capture: Capture, vocab_size: int, longest: int, device: torch.device, among: Pruned | None = None
+    ) -> None:
         self._capture, self._longest, self._device = capture, longest, device
-        self._logits = torch.zeros(vocab_size, device=device)
+        self._vocab_size, self._among = vocab_size, among
+        self._logits = torch.zeros(vocab_size if among is None else len(among.ids), device=device)
         self._keys = torch.zeros(2, longest, dtype=torch.int32, device=device)
         self._at = torch.zeros(1, dtype=torch.long, device=device)  # which of the round's tokens is drawn next
         self._tokens = torch.zeros(longest, dtype=torch.long, device=device)
@@ -57,7 +60,7 @@ class CapturedDraws:
         self.pays, self.goes_on = draw.pays, draw.goes_on
         return self
 
-    def __call__(self, logits: Tensor, drafted: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+    def __call__(self, logits: Tensor, drafted: Sequence[Tensor], among: Pruned | None = None) -> tuple[Tensor, Tensor]:
         """The round's next token (see drafter.Draw)."""
         self._logits.copy_(logits)
         self._replay()
@@ -69,8 +72,8 @@ class CapturedDraws:
         if self._way == (params, shared):
             return
         nothing = torch.empty(0, dtype=torch.long, device=self._device)
-        self._sampler = Sampler(params, len(self._logits), self._device, nothing)
-        shape = (self._longest,) if shared else (self._longest, len(self._logits))
+        self._sampler = Sampler(params, self._vocab_size, self._device, nothing)
+        shape = (self._longest,) if shared else (self._longest, self._vocab_size)
         self._q = torch.zeros(shape, device=self._device)
         self._at.zero_()
         self._replay = self._capture(self._work)
@@ -80,11 +83,18 @@ class CapturedDraws:
         """Token and q number `at` from the logits; `at` goes on."""
         params, sampler = self._sampler.params, self._sampler
         temperature = params.temperature if params.draft_temperature is None else params.draft_temperature
-        q = sampler.draft(self._logits, ())
+        among = self._among
+        q = sampler.draft(self._logits, (), among)
+        ids = sampler.ids if among is None else among.ids.int()
         keys = self._keys.index_select(1, self._at)
-        token = race_winner(q, exponential_at(keys, sampler.ids)[0] if temperature else 1)[None]
+        at = race_winner(q, exponential_at(keys, ids)[0] if temperature else 1)[None]
+        token = at if among is None else among.ids.gather(0, at)
         self._tokens.index_copy_(0, self._at, token)
-        self._q.index_copy_(0, self._at, q.gather(0, token) if self._q.dim() == 1 else q[None])
+        if self._q.dim() == 1:
+            self._q.index_copy_(0, self._at, q.gather(0, at))
+        else:
+            whole = q if among is None else q.new_zeros(among.size).index_copy_(0, among.ids, q)
+            self._q.index_copy_(0, self._at, whole[None])
         if sampler.seen is not None:
             sampler.seen.index_fill_(0, token, True)
         self._at.add_(1)
@@ -109,7 +119,7 @@ class CapturedModel(ModelDrafter):
 class CapturedHead(HeadDrafter):
     """A HeadDrafter whose rows, committed and drafted, and whose draws are replays. longest: the longest draft.
 
-    What the last row gave lies in buffers: its feature, and its logits over the target's vocabulary.
+    What the last row gave lies in buffers: its feature and its logits.
     """
 
     def __init__(
@@ -122,7 +132,7 @@ class CapturedHead(HeadDrafter):
     ) -> None:
         super().__init__(config, weights)
         self._device = weights.embed.device
-        self._draws = CapturedDraws(capture, config.vocab_size, longest, self._device)
+        self._draws = CapturedDraws(capture, config.vocab_size, longest, self._device, self.among)
         self._recordings = Recordings(capture, tell)
         rows = longest + 1  # of a commit, at most
         self._rows, self._room = rows, 0
@@ -130,10 +140,7 @@ class CapturedHead(HeadDrafter):
         self._ids = torch.zeros(rows, dtype=torch.long, device=self._device)
         self._start = torch.zeros(1, dtype=torch.long, device=self._device)  # the first row's place in the cache
         self._hidden = torch.empty(0)  # the target's, of the rows to commit
-        self._feature, self._logits = (
-            norm.new_zeros(1, config.hidden_size),
-            torch.zeros(config.vocab_size).to(norm.device),
-        )
+        self._feature, self._logits = norm.new_zeros(1, config.hidden_size), norm.new_zeros(len(weights.target_ids))
 
     @classmethod
     def of(cls, head: HeadDrafter, capture: Capture, longest: int, tell: Tell) -> CapturedHead:
@@ -171,12 +178,9 @@ class CapturedHead(HeadDrafter):
             self._keep(*super()._run(ids, feature))
         return self._feature, self._logits
 
-    def _over_target_vocabulary(self, logits: Tensor) -> Tensor:
-        return logits if logits is self._logits else super()._over_target_vocabulary(logits)
-
     def _keep(self, feature: Tensor, logits: Tensor) -> None:
         self._feature.copy_(feature)
-        self._logits.copy_(self._over_target_vocabulary(logits))
+        self._logits.copy_(logits)
 
     def _replay(self, ids: Tensor, commits: bool) -> None:
         n, start = len(ids), self._kv.length
@@ -222,9 +226,8 @@ class CapturedHead(HeadDrafter):
 
             features = self._read(self._hidden[:n]) if commits else self._feature
             feature = self._through_layers(self._ids[:n], features, attend)[-1:]
-            logits = self._head(feature)
             self._feature.copy_(feature)
-            self._logits.copy_(super(CapturedHead, self)._over_target_vocabulary(logits))
+            self._logits.copy_(self._head(feature))
 
         return work
 

@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from specdemo.decoding.drafter import Draft, Draw
+from specdemo.decoding.drafter import Draft, Draw, Pruned
 from specdemo.decoding.kv import KVCache
 from specdemo.decoding.linear import Linear
 from specdemo.decoding.norm import rms_norm
@@ -90,6 +90,7 @@ class Head:
         self.config = config
         self.aux_layers = config.aux_layers
         self.max_length = config.max_length
+        self.among = Pruned(weights.target_ids, config.vocab_size)
         self._weights = weights
 
     def _read(self, hidden: Tensor) -> Tensor:
@@ -121,12 +122,6 @@ class Head:
         """Logits [n, draft vocab] of rows of features [n, d]."""
         w = self._weights
         return w.lm_head(feature if self.config.norm_output else self._norm(feature, w.norm))
-
-    def _over_target_vocabulary(self, logits: Tensor) -> Tensor:
-        """[vocab] from [draft vocab]: what the pruned vocabulary leaves out has probability 0."""
-        full = logits.new_full((self.config.vocab_size,), float("-inf"), dtype=torch.float32)
-        full[self._weights.target_ids] = logits.float()
-        return full
 
     def _layer(self, index: int, x: Tensor, residual: Tensor, attend: AttendLayer) -> Tensor:
         layer = self._weights.layers[index]
@@ -187,7 +182,7 @@ class HeadDrafter(Head):
         qs: list[Tensor] = []
         logits, feature = self._logits, self._feature
         for i in range(gamma):
-            drawn = draw(self._over_target_vocabulary(logits), tokens)
+            drawn = draw(logits, tokens, self.among)
             if drawn is None:
                 break
             token, q = drawn

@@ -50,7 +50,7 @@ class HeadRows(Head):
         for i in range(max(wanted, default=0)):
             for row in range(rows):
                 if going[row]:
-                    drawn = draws[row](self._over_target_vocabulary(logits[row]), chains[row])
+                    drawn = draws[row](logits[row], chains[row], self.among)
                     if drawn is not None:
                         chains[row].append(drawn[0])
                     going[row] = drawn is not None and i + 1 < wanted[row] and draws[row].goes_on()

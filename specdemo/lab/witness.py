@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from specdemo.decoding.drafter import Draft, Draw
+from specdemo.decoding.drafter import Draft, Draw, Pruned
 from specdemo.decoding.params import SamplingParams
 from specdemo.decoding.runner import Output
 from specdemo.decoding.sampling import Sampler
@@ -211,9 +211,11 @@ class _WatchedDraw:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._draw, name)
 
-    def __call__(self, logits: Tensor, drafted: Sequence[Tensor]) -> tuple[Tensor, Tensor] | None:
-        self.logits.append(logits.clone())
-        return self._draw(logits, drafted)
+    def __call__(
+        self, logits: Tensor, drafted: Sequence[Tensor], among: Pruned | None = None
+    ) -> tuple[Tensor, Tensor] | None:
+        self.logits.append(logits.clone() if among is None else among.whole(logits))
+        return self._draw(logits, drafted, among)
 
 
 class _WatchedDrafter:

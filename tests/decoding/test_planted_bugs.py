@@ -109,7 +109,7 @@ def block_with_residual_unweighted(r: Round) -> Judgement:
     """Block's acceptance, and rejection's residual max(p - q, 0)."""
     accepted = block(r).accepted
     one = torch.ones_like(accepted, dtype=r.p.dtype)
-    return replaced_token(r, accepted, verification._residual(r.p, r.q, accepted, one))
+    return replaced_token(r, accepted, verification._source(r.p, r.q, accepted, one))
 
 
 def block_stops_at_the_first_refusal(r: Round) -> Judgement:
@@ -123,7 +123,7 @@ def block_stops_at_the_first_refusal(r: Round) -> Judgement:
     passing = torch.cat([surplus / (surplus + 1 - weight[:, 1:-1]).clamp(min=1e-9), weight[:, -1:]], 1)
     accepted = (r.uniforms < passing).long().cumprod(1).sum(1)
     at = weight.gather(1, accepted[:, None])[:, 0]
-    return replaced_token(r, accepted, verification._residual(r.p, r.q, accepted, at))
+    return replaced_token(r, accepted, verification._source(r.p, r.q, accepted, at))
 
 
 def drafts_own_draw(r: Round) -> Judgement:
@@ -193,7 +193,8 @@ def raw_q(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def one_side_unprocessed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The verification's p is softmax(logits)."""
-    monkeypatch.setattr(Sampler, "target", lambda self, logits, drafted: logits.softmax(-1))
+    for name in ("target", "after"):
+        monkeypatch.setattr(Sampler, name, lambda self, logits, drafted: logits.softmax(-1))
 
 
 def one_noise_for_every_round(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -209,8 +210,8 @@ def one_noise_for_every_round(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def off_by_one_row(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each draft is judged by the distribution that follows it."""
-    target = Sampler.target
-    monkeypatch.setattr(Sampler, "target", lambda self, logits, drafted: target(self, logits, drafted).roll(-1, 0))
+    judge = loop.Dice.judge
+    monkeypatch.setattr(loop.Dice, "judge", lambda self, logits, draft: judge(self, logits.roll(-1, 0), draft))
 
 
 COLD = SamplingParams(temperature=0.4, draft_temperature=0.25)

@@ -26,7 +26,6 @@ from specdemo.decoding.sampling import (
     Sampler,
     Stream,
     exponential,
-    exponential_where,
     noise_keys,
     race_winner,
     truncate,
@@ -329,17 +328,15 @@ def test_the_smallest_numbers_are_as_rare_as_they_should_be(kind: str) -> None:
     assert_follows(np.histogram(u, edges)[0], np.diff(edges))
 
 
-@pytest.mark.parametrize("kept", [0.5, 0.01, 0.0])
-def test_noise_only_where_something_weighs_is_the_same_noise(kept: float) -> None:
-    """To the bit, whatever stands beside it: 1 row or 6, many ids or few."""
+@pytest.mark.parametrize("kept", [1.0, 0.5, 0.01, 0.0])
+def test_a_draw_looks_only_at_what_weighs_something_and_is_the_draw_from_all(kept: float) -> None:
+    """One row alone and among six, many ids or few: the winner of the whole race."""
     generator = torch.Generator().manual_seed(1)
     weights = torch.rand(6, 49_152, generator=generator) * (torch.rand(6, 49_152, generator=generator) < kept)
     weights[:, 7] = 1.0
-    keys = noise_keys(3, Stream.TARGET, range(6))
-    whole = torch.where(weights != 0, exponential(keys, ids(49_152)), 1.0)
-    assert torch.equal(exponential_where(keys, weights), whole)
-    for row in range(6):
-        assert torch.equal(exponential_where(keys[row : row + 1], weights[row : row + 1])[0], whole[row])
+    whole = race_winner(weights, exponential(noise_keys(3, Stream.TARGET, range(6)), ids(49_152)))
+    one = Sampler(SamplingParams(temperature=1.0, seed=3), 49_152, CPU, ids(1).long())
+    assert [one.draw(weights[row], Stream.TARGET, row) for row in range(6)] == whole.tolist()
 
 
 def test_exponential_noise_is_exponential() -> None:

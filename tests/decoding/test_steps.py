@@ -14,7 +14,7 @@ from specdemo.decoding.draft_length import policy
 from specdemo.decoding.ending import Ending, Limits
 from specdemo.decoding.params import SamplingParams
 from specdemo.decoding.speculative import speculative
-from specdemo.decoding.steps import DraftLength, Origin, Rule, Step, Trace, Verdict, Why
+from specdemo.decoding.steps import Drafted, DraftLength, Origin, Rule, Step, Trace, Verdict, Why
 from specdemo.drafters.model import ModelDrafter
 from specdemo.drafters.ngram import NgramDrafter
 from tests.tables import CPU, ChainRunner, Tables
@@ -71,7 +71,7 @@ def test_every_run_keeps_the_books(trace: Trace) -> None:
         assert step.accepted <= step.judged <= len(step.drafted) <= step.gamma
         assert step.kv_length == held, "prompt and output, less the last token"
         assert_origins_agree_with_verdicts(step)
-        assert_probabilities(step, trace.params)
+        assert_probabilities(step, trace.params, trace.rule)
         assert_times(step)
     assert pickle.loads(pickle.dumps(trace)) == trace
 
@@ -92,7 +92,7 @@ def assert_origins_agree_with_verdicts(step: Step) -> None:
     assert (step.why in (Why.NO_MATCH, Why.UNSURE)) <= (k < step.gamma)
 
 
-def assert_probabilities(step: Step, params: SamplingParams) -> None:
+def assert_probabilities(step: Step, params: SamplingParams, rule: Rule) -> None:
     for token in step.tokens:
         assert 0 < token.p <= 1 + 1e-6 and 0 < token.p_raw <= 1 + 1e-6
         assert (token.q is not None) == (token.origin is Origin.ACCEPTED)
@@ -100,8 +100,16 @@ def assert_probabilities(step: Step, params: SamplingParams) -> None:
             assert token.p == 1
     for drafted, token in zip(step.drafted[: step.accepted], step.tokens, strict=False):
         assert (drafted.q, drafted.p) == (token.q, token.p)
-    for drafted in step.drafted:
-        assert 0 < drafted.q <= 1 + 1e-6 and 0 <= drafted.p <= 1 + 1e-6 and drafted.draw is not None
+    assert all(0 < drafted.q <= 1 + 1e-6 for drafted in step.drafted)
+    for drafted in known(step, rule):
+        assert 0 <= drafted.p <= 1 + 1e-6 and drafted.draw is not None
+    for drafted in step.drafted[len(known(step, rule)) :]:
+        assert (drafted.p, drafted.draw, drafted.chance) == (None, None, None)
+
+
+def known(step: Step, rule: Rule) -> tuple[Drafted, ...]:
+    """Those that were judged: under block all of them, else up to the first refusal."""
+    return step.drafted if rule is Rule.BLOCK else step.drafted[: step.judged]
 
 
 def assert_times(step: Step) -> None:
@@ -119,10 +127,10 @@ def test_a_verdict_follows_from_the_draw_that_it_shows(trace: Trace) -> None:
             passing = [i for i, d in enumerate(step.drafted, start=1) if d.draw < d.chance]
             assert step.accepted == max(passing, default=0)
             continue
-        for d in step.drafted:
+        for d in known(step, trace.rule):
             shared = trace.rule is Rule.SHARED_NOISE
             passed = d.draw == d.id if shared else d.draw * d.q < d.p * (1 + 1e-6)
-            assert d.verdict is Verdict.UNREACHED or passed == (d.verdict is Verdict.ACCEPTED)
+            assert passed == (d.verdict is Verdict.ACCEPTED)
 
 
 @settings(max_examples=100, deadline=None)
@@ -134,9 +142,9 @@ def test_the_residual_is_what_the_targets_own_token_was_drawn_from(trace: Trace)
             assert (step.residual_top, step.residual_mass) == ((), None)
             assert all(d.chance is None for d in step.drafted)
             continue
-        assert all(0 <= d.chance <= 1 + 1e-6 for d in step.drafted)
+        assert all(0 <= d.chance <= 1 + 1e-6 for d in known(step, trace.rule))
         if trace.rule is Rule.REJECTION:
-            assert all(d.chance == min(1.0, d.p / d.q) for d in step.drafted)
+            assert all(d.chance == min(1.0, d.p / d.q) for d in known(step, trace.rule))
         refused = step.judged > step.accepted
         assert (step.residual_mass is not None) == refused
         assert not refused or 0 < step.residual_mass <= 1 + 1e-5
@@ -161,7 +169,7 @@ def test_the_baselines_steps_are_single_tokens_of_the_target(
         assert [t.origin for t in step.tokens] == [Origin.TARGET]
         assert step.why is (Why.PLAIN if i else Why.PREFILL)
         assert step.kv_length == len(prompt) + i and step.draft_seconds == 0
-        assert_probabilities(step, params)
+        assert_probabilities(step, params, Rule.SHARED_NOISE)
         assert_times(step)
         assert (step.stop is not None) == (i == len(steps) - 1)
 

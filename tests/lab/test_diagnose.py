@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,6 +10,7 @@ import pytest
 import torch
 
 from specdemo.decoding import verification
+from specdemo.decoding.sampling import Sampler
 from specdemo.decoding.steps import Rule
 from specdemo.drafters.model import ModelDrafter
 from specdemo.lab import diagnose as lab
@@ -86,16 +86,17 @@ def test_every_position_shows_the_two_models_as_they_are_and_a_right_rule_is_rig
     assert (first_line["TV"], first_line["KL"]) == ("0.20", f"{KL:.2f}")
 
 
-def biased(factor: float) -> Callable[..., verification.Judgement]:
-    right = verification.rejection
-    return lambda p, drafted, q, uniforms, noise: right(p, drafted, q, uniforms * factor, noise)
+def bias(monkeypatch: pytest.MonkeyPatch, factor: float) -> None:
+    """Drafts are judged by uniform numbers that are not: a fault of the rule."""
+    right = Sampler.uniforms
+    monkeypatch.setattr(Sampler, "uniforms", lambda *of: right(*of) * factor)
 
 
 @pytest.mark.parametrize(("factor", "meaning"), [(1.5, "drafts are lost"), (0.5, "no longer the target's own")])
 def test_a_rule_that_accepts_too_little_or_too_much_is_called_a_fault(
     prompts: str, monkeypatch: pytest.MonkeyPatch, factor: float, meaning: str
 ) -> None:
-    monkeypatch.setattr(verification, "rejection", biased(factor))
+    bias(monkeypatch, factor)
     said = DIAGNOSE.findings(examined(prompts, max_new_tokens=200))
     assert said[0].startswith("FAULT: the rule accepts") and meaning in said[0] and "say 0.800" in said[0]
 
@@ -111,7 +112,7 @@ def test_greedy_no_chance_excuses_a_refusal(prompts: str, monkeypatch: pytest.Mo
     rows = of_prompts(examined(prompts, Agreeing(), temperature=0.0, max_new_tokens=60))
     assert rule_faults(rows)[0].startswith("The rule does") and positions(rows)[0]["variance"] == 0
     assert 0 < positions(rows)[0]["tv"] / positions(rows)[0]["told"] < 0.1
-    monkeypatch.setattr(verification, "rejection", biased(1.5))
+    bias(monkeypatch, 1.5)
     rows = of_prompts(examined(prompts, Agreeing(), temperature=0.0, max_new_tokens=60))
     assert "with no chance in it" in rule_faults(rows)[0]
 

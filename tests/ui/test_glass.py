@@ -83,8 +83,10 @@ def test_rejection_shows_the_chance_the_draw_and_the_residual() -> None:
     for step in drafted(raced(Rule.REJECTION)):
         assert step["kind"] == "rejection"
         for row in step["rows"]:
-            assert row["chance"] == pytest.approx(min(1, row["p"] / row["q"]), abs=1e-5)
-            if row["verdict"] != Verdict.UNREACHED:
+            if row["verdict"] == Verdict.UNREACHED:
+                assert (row["p"], row["chance"], row["draw"]) == (None, None, None)
+            else:
+                assert row["chance"] == pytest.approx(min(1, row["p"] / row["q"]), abs=1e-5)
                 assert (row["draw"] < row["chance"]) == (row["verdict"] == Verdict.ACCEPTED)
         fallen = refused(step)
         assert (step["mass"] is not None) == (fallen is not None)
