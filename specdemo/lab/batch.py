@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 
 from specdemo.decoding.params import SamplingParams
 from specdemo.decoding.steps import Rule
+from specdemo.lab.chart import Chart, mark
 from specdemo.lab.experiment import Experiment, LabRefused, Row, Told
-from specdemo.lab.options import COUNT, TEMPERATURE, TOKENS, Number, option, several
+from specdemo.lab.options import COUNT, TEMPERATURE, TOKENS, Number, Several, option
 from specdemo.lab.pooled import shown
 from specdemo.lab.prompts import Asked, PromptOptions
 from specdemo.lab.runs import WARM_UP, followed
@@ -38,7 +39,7 @@ LARGEST = 256
 class BatchOptions(PromptOptions):
     """Both sides at every size."""
 
-    batches: tuple[int, ...] = option((1, 2, 4, 8, 16, 32), "requests at a time", several(Number(int, 1, LARGEST)))
+    batches: tuple[int, ...] = option((1, 2, 4, 8, 16, 32), "requests at a time", Several(Number(int, 1, LARGEST)))
     requests: int | None = option(None, "that every size answers (as many as the largest batch)", COUNT)
     gamma: int = option(5, "draft length", Number(int, 1, MAX_GAMMA))
     temperature: float = option(0.0, "0 is greedy; the rule is shared noise", TEMPERATURE)
@@ -288,6 +289,20 @@ def _line(row: Row) -> Told:
     return told | {"ties": str(row["ties"])}
 
 
+def charts(rows: Sequence[Row]) -> list[Chart]:
+    """Throughput of both sides against the batch size, and one over the other."""
+    if not rows:
+        return []
+    rows = sorted(rows, key=lambda row: row["batch"])
+    sizes = tuple(str(row["batch"]) for row in rows)
+    speeds = tuple(tuple(mark(throughput(row, side)) for row in rows) for side in SIDES)
+    ratios = (tuple(mark(speedup(row)) for row in rows),)
+    return [
+        Chart("Tokens a second, all requests together", "batch", sizes, SIDES, speeds, joined=True),
+        Chart("Speedup by batch size", "batch", sizes, ("speedup",), ratios, joined=True, even=1.0),
+    ]
+
+
 def findings(rows: Sequence[Row]) -> list[str]:
     """Where speculation stops paying; what a batch is worth beside it; whether rows are what they are alone."""
     rows = sorted(rows, key=lambda row: row["batch"])
@@ -341,4 +356,5 @@ BATCH = Experiment(
     run,
     table,
     findings,
+    charts=charts,
 )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from specdemo.exit_codes import INTERRUPTED, REFUSED
 from specdemo.lab.experiment import Experiment, LabRefused, missing
 from specdemo.lab.heat_map import draw
-from specdemo.lab.options import add_options, plain, read_options
+from specdemo.lab.options import add_options, read_options
 from specdemo.lab.registry import EXPERIMENTS
 from specdemo.models.pair_options import add_pair_options, pair_spec
 from specdemo.race import RequestRefused
@@ -73,11 +73,10 @@ def _load(args: argparse.Namespace) -> Pair:
 def _begin(experiment: Experiment, options: Any, pair: Pair, cells: int, path: Path | None) -> Result:
     """A new result, or the one in the file where it is of the same run."""
     from specdemo.environment import environment
-    from specdemo.lab.result import Result, read
+    from specdemo.lab.measure import empty
+    from specdemo.lab.result import read
 
-    machine = environment(str(pair.target.device))
-    asked = plain(options)
-    result = Result(experiment=experiment.name, options=asked, pair=pair.facts, environment=machine, cells=cells)
+    result = empty(experiment, options, cells, pair.facts, environment(str(pair.target.device)))
     return result.goes_on(read(path), str(path)) if path is not None and path.exists() else result
 
 
@@ -85,31 +84,24 @@ def _measure(experiment: Experiment, options: Any, pair: Pair, cells: list, resu
     """Fill the missing cells, each kept as it comes; False where Ctrl-C came first."""
     from tqdm import tqdm
 
-    from specdemo.environment import Watch
+    from specdemo.lab.measure import fill
 
-    watch = Watch()
-    todo = missing(cells, result.rows)
-    if done := len(cells) - len(todo):
+    if done := len(cells) - len(missing(cells, result.rows)):
         print(f"{done} of {len(cells)} rows are in {path} already.", file=sys.stderr)
-    running = experiment.run(pair, options, todo)
+    filling = fill(experiment, options, pair, cells, result)
     bar = tqdm(total=len(cells), initial=done, desc=experiment.name, unit="row", file=sys.stderr, disable=None)
     try:
-        for row in running:
+        for row in filling:
             if row is None:
                 continue
-            result.rows.append(row)
             bar.update()
             if path is not None:
                 result.save(path)
     except KeyboardInterrupt:
         return False
     finally:
-        running.close()
+        filling.close()
         bar.close()
-        busy = sum(one.share for one in watch.busy())
-        if todo:
-            result.environment["busy meanwhile"] = f"{busy:.1f} cores, by others"
-        result.findings = experiment.findings(result.rows)
     return True
 
 

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 from specdemo.decoding.params import SamplingParams
 from specdemo.decoding.steps import Rule
+from specdemo.lab.chart import Chart, mark
 from specdemo.lab.experiment import Experiment, Row, Told
-from specdemo.lab.options import TEMPERATURE, TOKENS, Number, one_of, option
+from specdemo.lab.options import TEMPERATURE, TOKENS, Number, OneOf, option
 from specdemo.lab.pooled import ALPHA, SPEEDUP, E, pooled, prompt_of, shown
 from specdemo.lab.prompts import PromptOptions
 from specdemo.lab.roofline import Bound, Footprint, Roof, footprint, roof, rows_dtype
@@ -42,7 +43,7 @@ class DiagnoseOptions(PromptOptions):
     per_kind: int | None = option(1, "prompts of each kind", Number(int, 1, 10_000))
     gamma: int = option(5, "draft length", Number(int, 1, MAX_GAMMA))
     temperature: float = option(0.0, "0 is greedy", TEMPERATURE)
-    rule: Rule = option(Rule.REJECTION, "how a draft is judged", one_of(Rule))
+    rule: Rule = option(Rule.REJECTION, "how a draft is judged", OneOf(Rule))
     max_new_tokens: int = option(96, "tokens that each answer may have", TOKENS)
 
 
@@ -249,6 +250,16 @@ def table(rows: Sequence[Row]) -> list[Told]:
     return lines
 
 
+def charts(rows: Sequence[Row]) -> list[Chart]:
+    """What was accepted at each position of a draft, beside what p and q say should be."""
+    places = positions([row for row in rows if row["kind"] != DEVICE])
+    if not places:
+        return []
+    names = tuple(str(i) for i in range(1, len(places) + 1))
+    marks = tuple(tuple(mark(_share(at, part, "judged")) for at in places) for part in ("accepted", "expected"))
+    return [Chart("Accepted of the judged, by position", "position", names, ("accepted", "should be"), marks)]
+
+
 def _share(at: dict[str, float], part: str, whole: str) -> float | None:
     return at[part] / at[whole] if at[whole] else None
 
@@ -357,4 +368,5 @@ DIAGNOSE = Experiment(
     run,
     table,
     findings,
+    charts=charts,
 )

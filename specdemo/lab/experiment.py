@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from specdemo.lab.chart import Chart
 from specdemo.lab.heat_map import HeatMap
 
 if TYPE_CHECKING:
@@ -32,13 +33,18 @@ def no_maps(rows: Sequence[Row]) -> list[HeatMap]:
     return []
 
 
+def no_charts(rows: Sequence[Row]) -> list[Chart]:
+    """Of an experiment that draws none."""
+    return []
+
+
 @dataclass(frozen=True, slots=True)
 class Experiment(Generic[Options]):
     """name: on the command line. about: what it answers, in a sentence. options: a frozen dataclass (see options.py).
 
     cells: all that the options ask for; raises LabRefused. run: the given cells' rows, each as it is done, in any
     order, and None after every step of a lane, so that whoever closes the generator stops it within a step; it refuses
-    what the pair cannot run before it measures anything. table, findings, maps: what rows say, however few there are.
+    what the pair cannot run before it measures anything. table, findings, maps, charts: what rows say, however few.
     """
 
     name: str
@@ -49,6 +55,7 @@ class Experiment(Generic[Options]):
     table: Callable[[Sequence[Row]], list[Told]]
     findings: Callable[[Sequence[Row]], list[str]]
     maps: Callable[[Sequence[Row]], list[HeatMap]] = no_maps
+    charts: Callable[[Sequence[Row]], list[Chart]] = no_charts
 
 
 def missing(cells: Sequence[Row], rows: Sequence[Row]) -> list[Row]:

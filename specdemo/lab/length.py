@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from specdemo.decoding.params import SamplingParams
 from specdemo.decoding.steps import DraftLength, Rule, Step
+from specdemo.lab.chart import Chart, mark
 from specdemo.lab.experiment import Experiment, Row, Told
-from specdemo.lab.options import GAMMA, TEMPERATURE, TOKENS, one_of, option, several
+from specdemo.lab.options import GAMMA, TEMPERATURE, TOKENS, OneOf, Several, option
 from specdemo.lab.pooled import (
     ACCEPTANCE,
     COUNTS,
@@ -48,11 +49,11 @@ TURN = 100  # tokens after which, it is said, speculation begins to pay
 class LengthOptions(PromptOptions):
     """One race a prompt, to the last checkpoint or to the end of its answer."""
 
-    checkpoints: tuple[int, ...] = option((16, 32, 64, TURN, 128, 256), "tokens of the answer", several(TOKENS))
+    checkpoints: tuple[int, ...] = option((16, 32, 64, TURN, 128, 256), "tokens of the answer", Several(TOKENS))
     gamma: int = option(4, "draft length", GAMMA)
-    policy: DraftLength = option(DraftLength.FIXED, "how a draft's length is chosen", one_of(DraftLength))
+    policy: DraftLength = option(DraftLength.FIXED, "how a draft's length is chosen", OneOf(DraftLength))
     temperature: float = option(0.0, "0 is greedy", TEMPERATURE)
-    rule: Rule = option(Rule.SHARED_NOISE, "how a draft is judged", one_of(Rule))
+    rule: Rule = option(Rule.SHARED_NOISE, "how a draft is judged", OneOf(Rule))
 
 
 def cells(options: LengthOptions) -> list[Row]:
@@ -128,10 +129,8 @@ def table(rows: Sequence[Row]) -> list[Told]:
     was written since the checkpoint before."""
     lines = []
     for high in sorted({row["to"] for row in rows}):
-        here = [row for row in rows if row["to"] == high and row["reached"]]
-        prompts = {prompt_of(row) for row in here}
-        until = [row for row in rows if row["to"] <= high and prompt_of(row) in prompts]
-        told = {"tokens": str(high), "prompts": str(len(prompts))}
+        here, until = _reached(rows, high)
+        told = {"tokens": str(high), "prompts": str(len(here))}
         if here:
             since = pooled(here)
             told["speedup until then"] = shown(pooled(until)[SPEEDUP], interval_of(until, SPEEDUP))
@@ -139,6 +138,26 @@ def table(rows: Sequence[Row]) -> list[Told]:
             told |= {name: shown(since[name]) for name in (E, DRAFTING, ACCEPTANCE, VERIFICATION, ROUND)}
         lines.append(told)
     return lines
+
+
+def charts(rows: Sequence[Row]) -> list[Chart]:
+    """The speedup until each checkpoint with its range, and since the one before."""
+    until, since, ends = [], [], []
+    for high in sorted({row["to"] for row in rows}):
+        here, before = _reached(rows, high)
+        if here:
+            ends.append(str(high))
+            until.append(mark(pooled(before)[SPEEDUP], interval_of(before, SPEEDUP)))
+            since.append(mark(pooled(here)[SPEEDUP]))
+    series, marks = ("until then", "since the checkpoint before"), (tuple(until), tuple(since))
+    return [Chart("Speedup by length", "tokens", tuple(ends), series, marks, joined=True, even=1.0)] if ends else []
+
+
+def _reached(rows: Sequence[Row], high: int) -> tuple[list[Row], list[Row]]:
+    """The rows that end at a checkpoint which their answers reached; and of the same prompts, all until there."""
+    here = [row for row in rows if row["to"] == high and row["reached"]]
+    prompts = {prompt_of(row) for row in here}
+    return here, [row for row in rows if row["to"] <= high and prompt_of(row) in prompts]
 
 
 def findings(rows: Sequence[Row]) -> list[str]:
@@ -203,4 +222,5 @@ LENGTH = Experiment(
     run,
     table,
     findings,
+    charts=charts,
 )

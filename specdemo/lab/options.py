@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from enum import StrEnum
 from typing import Any, TypeVar
@@ -15,6 +15,14 @@ from specdemo.option_names import dashed, named
 
 Options = TypeVar("Options")
 SAME = "same"
+
+
+class OptionRefused(LabRefused):
+    """An option's value cannot be had. name: the field's. why: what to take in its place."""
+
+    def __init__(self, name: str, why: str) -> None:
+        super().__init__(f"--{name.replace('_', '-')}: {why}")
+        self.name, self.why = name, why
 
 
 def option(default: Any, about: str, read: Callable[[str], Any] = str) -> Any:
@@ -34,18 +42,23 @@ def add_options(parser: argparse.ArgumentParser | argparse._ArgumentGroup, kind:
 
 
 def read_options(kind: type[Options], args: argparse.Namespace) -> Options:
-    """What was asked for; raises LabRefused with the option's name."""
-    asked = {}
+    """What was asked for; raises OptionRefused."""
+    return options_of(kind, {one.name: getattr(args, one.name) for one in fields(kind)})
+
+
+def options_of(kind: type[Options], asked: Mapping[str, Any]) -> Options:
+    """Options by field, read where they were typed; None and what is missing are as usual. Raises OptionRefused."""
+    values = {}
     for one in fields(kind):
-        value = getattr(args, one.name)
+        value = asked.get(one.name)
         if isinstance(value, str):
             try:
                 value = one.metadata["read"](value)
             except LabRefused as error:
-                raise LabRefused(f"--{one.name.replace('_', '-')}: {error}") from None
+                raise OptionRefused(one.name, str(error)) from None
         if value is not None:
-            asked[one.name] = value
-    return kind(**asked)
+            values[one.name] = value
+    return kind(**values)
 
 
 def plain(options: object) -> dict[str, Any]:
@@ -54,8 +67,8 @@ def plain(options: object) -> dict[str, Any]:
 
 
 def typed(value: object) -> str:
-    """A value as it would be typed."""
-    if isinstance(value, tuple):
+    """A value as it would be typed; of one that was kept as JSON, too."""
+    if isinstance(value, tuple | list):
         return ",".join(map(typed, value))
     if value is None:
         return SAME
@@ -92,29 +105,53 @@ COUNT = Number(int, 1, 10_000)
 SEED = Number(int, -(2**63), 2**63 - 1)
 
 
-def or_same(read: Callable[[str], Any]) -> Callable[[str], Any]:
+@dataclass(frozen=True, slots=True)
+class OrSame:
     """A value, or None for the word that takes what is set elsewhere."""
-    return lambda text: None if text == SAME else read(text)
+
+    read: Callable[[str], Any]
+
+    def __call__(self, text: str) -> Any:
+        """Read it."""
+        return None if text == SAME else self.read(text)
 
 
-def several(read: Callable[[str], Any]) -> Callable[[str], tuple[Any, ...]]:
+@dataclass(frozen=True, slots=True)
+class Several:
     """Values between commas, each once."""
 
-    def read_all(text: str) -> tuple[Any, ...]:
-        values = tuple(dict.fromkeys(read(part.strip()) for part in text.split(",") if part.strip()))
+    read: Callable[[str], Any]
+
+    def __call__(self, text: str) -> tuple[Any, ...]:
+        """Read them."""
+        values = tuple(dict.fromkeys(self.read(part.strip()) for part in text.split(",") if part.strip()))
         if not values:
             raise LabRefused("give at least one value.")
         return values
 
-    return read_all
 
-
-def one_of(kind: type[StrEnum]) -> Callable[[str], StrEnum]:
+@dataclass(frozen=True, slots=True)
+class OneOf:
     """A member of an enum, by the name that an option's value has."""
 
-    def read(text: str) -> StrEnum:
-        if text not in named(kind):
-            raise LabRefused(f"take one of {', '.join(named(kind))}, not {text[:40]!r}.")
-        return named(kind)[text]
+    kind: type[StrEnum]
 
-    return read
+    def __call__(self, text: str) -> StrEnum:
+        """Read it."""
+        if dashed(text) not in named(self.kind):
+            raise LabRefused(f"take one of {', '.join(named(self.kind))}, not {text[:40]!r}.")
+        return named(self.kind)[dashed(text)]
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """What is opened later, by its name. what: a file of this machine, a model, a drafter."""
+
+    what: str
+
+    def __call__(self, text: str) -> str:
+        """As it was typed."""
+        return text
+
+
+FILE, MODEL, DRAFTER = Named("file"), Named("model"), Named("drafter")

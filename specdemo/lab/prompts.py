@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from specdemo.lab.experiment import LabRefused
-from specdemo.lab.options import COUNT, SEED, option, several
+from specdemo.lab.options import COUNT, FILE, SEED, Several, option
 
 if TYPE_CHECKING:
     from specdemo.models.pair import Pair
@@ -49,8 +49,8 @@ class Asked:
 class PromptOptions:
     """The options of experiments that run over prompts of several kinds."""
 
-    prompts: str = option("", "a file of prompts, .json or .jsonl (this project's own)")
-    kinds: tuple[str, ...] = option((), "a part of the kinds, as in chat,code (all)", several(str))
+    prompts: str = option("", "a file of prompts, .json or .jsonl (this project's own)", FILE)
+    kinds: tuple[str, ...] = option((), "a part of the kinds, as in chat,code (all)", Several(str))
     per_kind: int | None = option(None, "prompts of each kind (all)", COUNT)
     seed: int = option(0, "of the first prompt's sampling; each next one has the next", SEED)
 

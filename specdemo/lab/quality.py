@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 
 from specdemo.decoding.params import SamplingParams
 from specdemo.decoding.steps import DraftLength, Rule
+from specdemo.lab.chart import Chart, Mark
 from specdemo.lab.experiment import Experiment, Row, Told
-from specdemo.lab.options import COUNT, GAMMA, TEMPERATURE, TOKENS, one_of, option
+from specdemo.lab.options import COUNT, GAMMA, MODEL, TEMPERATURE, TOKENS, OneOf, option
 from specdemo.lab.pooled import having, prompt_of, shown
 from specdemo.lab.prompts import PromptOptions
 from specdemo.lab.runs import followed, texts
@@ -42,11 +43,13 @@ class QualityOptions(PromptOptions):
 
     gamma: int = option(5, "draft length", GAMMA)
     temperature: float = option(0.0, "0 is greedy", TEMPERATURE)
-    rule: Rule = option(Rule.REJECTION, "how a draft is judged", one_of(Rule))
-    policy: DraftLength = option(DraftLength.FIXED, "how a draft's length is chosen", one_of(DraftLength))
+    rule: Rule = option(Rule.REJECTION, "how a draft is judged", OneOf(Rule))
+    policy: DraftLength = option(DraftLength.FIXED, "how a draft's length is chosen", OneOf(DraftLength))
     max_new_tokens: int = option(128, "tokens that each answer may have", TOKENS)
     repeats: int = option(1, "of every prompt, each with a seed of its own", COUNT)
-    embedding: str = option("", "a model of embeddings, its folder or hub id, to compare answers in meaning (none)")
+    embedding: str = option(
+        "", "a model of embeddings, its folder or hub id, to compare answers in meaning (none)", MODEL
+    )
 
 
 def cells(options: QualityOptions) -> list[Row]:
@@ -189,6 +192,13 @@ def _line(rows: Sequence[Row]) -> Told:
     return told
 
 
+def charts(rows: Sequence[Row]) -> list[Chart]:
+    """Perplexity of both sides under the target, by kind."""
+    kinds = tuple(dict.fromkeys(row["kind"] for row in rows))
+    marks = tuple(tuple(Mark(perplexity(having(rows, kind=kind), side)) for kind in kinds) for side in SIDES)
+    return [Chart("Perplexity under the target", "kind", kinds, tuple(SIDES), marks)] if rows else []
+
+
 def findings(rows: Sequence[Row]) -> list[str]:
     """The claim with its numbers, and what these numbers cannot say."""
     if not rows:
@@ -264,4 +274,5 @@ QUALITY = Experiment(
     run,
     table,
     findings,
+    charts=charts,
 )

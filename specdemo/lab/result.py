@@ -46,19 +46,27 @@ class Result(BaseModel):
         """Whether every cell has its row."""
         return len(self.rows) == self.cells
 
+    def differs(self, earlier: Result) -> tuple[str, list[str]] | None:
+        """What an earlier result is another one of, and by which names; None where it is of the same run."""
+        if earlier.experiment != self.experiment:
+            return "experiment", [earlier.experiment]
+        differing = {
+            "options": _differing(self.options, earlier.options),
+            "pair": _differing(_lasting(self.pair), _lasting(earlier.pair)),
+            "machine": [key for key in MACHINE if self.environment.get(key) != earlier.environment.get(key)],
+        }
+        return next(((what, names) for what, names in differing.items() if names), None)
+
     def goes_on(self, earlier: Result, name: str) -> Result:
         """The earlier result of the same run, to be finished; LabRefused where it is of another one."""
-        what = None
-        if earlier.experiment != self.experiment:
-            what = f"another experiment ({earlier.experiment})"
-        elif other := _differing(self.options, earlier.options):
-            what = f"other options ({', '.join(other)})"
-        elif other := _differing(_lasting(self.pair), _lasting(earlier.pair)):
-            what = f"another pair ({', '.join(other)})"
-        elif other := [key for key in MACHINE if self.environment.get(key) != earlier.environment.get(key)]:
-            what = f"another machine ({', '.join(other)})"
-        if what:
-            raise LabRefused(f"{name} holds rows of {what}: name another file, or remove that one to begin anew.")
+        other = self.differs(earlier)
+        if other is not None:
+            what, names = other
+            article = "other" if what == "options" else "another"
+            raise LabRefused(
+                f"{name} holds rows of {article} {what} ({', '.join(names)}): name another file, or remove that one "
+                "to begin anew."
+            )
         return earlier
 
     def save(self, path: Path) -> None:
@@ -87,17 +95,22 @@ class Result(BaseModel):
 
 def read(path: Path) -> Result:
     """The result in a file; raises OSError, or LabRefused with a sentence that names the key."""
+    return parse(path.read_bytes(), str(path))
+
+
+def parse(data: bytes | str, name: str) -> Result:
+    """The result in a file of that name; raises LabRefused with a sentence that names the key."""
     try:
-        document = from_json(path.read_bytes())
+        document = from_json(data)
     except ValueError as error:
-        raise LabRefused(f"{path} is not JSON: {error}.") from None
+        raise LabRefused(f"{name} is not JSON: {error}.") from None
     version = document.get("version", VERSION) if isinstance(document, dict) else VERSION
     if version != VERSION:
-        raise LabRefused(f"{path} is of version {version!r:.40}; this program reads {VERSION}: name another file.")
+        raise LabRefused(f"{name} is of version {version!r:.40}; this program reads {VERSION}: name another file.")
     try:
         return Result.model_validate(document)
     except ValidationError as error:
-        raise LabRefused(f"{path} is no result of an experiment. {wrong_place(error, 'result')}") from None
+        raise LabRefused(f"{name} is no result of an experiment. {wrong_place(error, 'result')}") from None
 
 
 def table_text(lines: list[Told]) -> str:

@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING
 from specdemo.decoding.params import SamplingParams
 from specdemo.decoding.steps import Rule
 from specdemo.examples import load_examples
+from specdemo.lab.chart import Chart, mark
 from specdemo.lab.experiment import Experiment, LabRefused, Row, Told
-from specdemo.lab.options import GAMMA, TEMPERATURE, TOKENS, one_of, option, several
+from specdemo.lab.options import DRAFTER, FILE, GAMMA, TEMPERATURE, TOKENS, OneOf, Several, option
 from specdemo.lab.pooled import SPEEDUP, figures, having, interval, interval_of, pooled, shown
 from specdemo.lab.prompts import TASKS, Asked, PromptOptions, TaskPrompt, prompt_ids, read_prompts
 from specdemo.lab.runs import faults, measured
@@ -99,11 +100,13 @@ def routed(rows: Sequence[Row], route: Route) -> list[Row]:
 class RouterOptions(PromptOptions):
     """Every drafter answers every prompt, of both parts."""
 
-    drafters: tuple[str, ...] = option(usual_drafters(EMBEDDED), "who may draft, as `run` names them", several(str))
-    learn_from: str = option("", "a file of prompts to learn the rule from (this project's examples and bench prompts)")
+    drafters: tuple[str, ...] = option(usual_drafters(EMBEDDED), "who may draft, as `run` names them", Several(DRAFTER))
+    learn_from: str = option(
+        "", "a file of prompts to learn the rule from (this project's examples and bench prompts)", FILE
+    )
     gamma: int = option(4, "draft length", GAMMA)
     temperature: float = option(0.0, "0 is greedy", TEMPERATURE)
-    rule: Rule = option(Rule.SHARED_NOISE, "how a draft is judged", one_of(Rule))
+    rule: Rule = option(Rule.SHARED_NOISE, "how a draft is judged", OneOf(Rule))
     max_new_tokens: int = option(96, "tokens that each answer may have", TOKENS)
 
     def parts(self) -> dict[tuple[str, str, str], str]:
@@ -175,16 +178,37 @@ def _whole(rows: Sequence[Row], part: str) -> list[Row]:
 
 def table(rows: Sequence[Row]) -> list[Told]:
     """Every drafter alone, the route, and what hindsight would reach: on the learning prompts and on the others."""
-    parts = {part: _whole(rows, part) for part in (LEARNING, TEST)}
-    if not parts[LEARNING]:
-        return []
-    route = learned(parts[LEARNING])
     lines: dict[str, Told] = {}
-    for part, mine in parts.items():
-        for name, of in (_drafters(mine) | {ROUTED: routed(mine, route), BEST_OF_EACH: _best_of_each(mine)}).items():
+    for part, sides in _sides(rows).items():
+        for name, of in sides.items():
             speedup = shown(pooled(of)[SPEEDUP], interval_of(of, SPEEDUP)) if of else "–"
             lines.setdefault(name, {"drafter": name})[f"speedup, {part} prompts"] = speedup
     return list(lines.values())
+
+
+def charts(rows: Sequence[Row]) -> list[Chart]:
+    """The same, as far as it was measured."""
+    parts = _sides(rows)
+    if not parts:
+        return []
+    names = tuple(parts[LEARNING])
+    marks = tuple(
+        tuple(mark(pooled(of)[SPEEDUP], interval_of(of, SPEEDUP)) if of else None for of in map(sides.get, names))
+        for sides in parts.values()
+    )
+    return [Chart("Speedup by drafter", "drafter", names, tuple(f"{part} prompts" for part in parts), marks, even=1.0)]
+
+
+def _sides(rows: Sequence[Row]) -> dict[str, dict[str, list[Row]]]:
+    """By part: the rows of every drafter, of the route and of hindsight; nothing before there is a route."""
+    parts = {part: _whole(rows, part) for part in (LEARNING, TEST)}
+    if not parts[LEARNING]:
+        return {}
+    route = learned(parts[LEARNING])
+    return {
+        part: _drafters(mine) | {ROUTED: routed(mine, route), BEST_OF_EACH: _best_of_each(mine)}
+        for part, mine in parts.items()
+    }
 
 
 def findings(rows: Sequence[Row]) -> list[str]:
@@ -226,4 +250,5 @@ ROUTER = Experiment(
     run,
     table,
     findings,
+    charts=charts,
 )

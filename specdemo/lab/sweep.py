@@ -15,7 +15,7 @@ from specdemo.decoding.params import SamplingParams
 from specdemo.decoding.steps import Rule
 from specdemo.lab.experiment import Experiment, Row, Told
 from specdemo.lab.heat_map import HeatMap
-from specdemo.lab.options import COUNT, GAMMA, TEMPERATURE, TOKENS, Number, one_of, option, or_same, several
+from specdemo.lab.options import COUNT, GAMMA, TEMPERATURE, TOKENS, Number, OneOf, OrSame, Several, option
 from specdemo.lab.pooled import (
     ACCEPTANCE,
     ALPHA,
@@ -46,13 +46,13 @@ class SweepOptions(PromptOptions):
     """Every combination is measured on every prompt."""
 
     per_kind: int | None = option(1, "prompts of each kind", COUNT)
-    gammas: tuple[int, ...] = option((1, 2, 4, 6, 8), "draft lengths", several(GAMMA))
-    temperatures: tuple[float, ...] = option((0.0, 0.4, 0.7, 1.0), "of both models; 0 is greedy", several(TEMPERATURE))
+    gammas: tuple[int, ...] = option((1, 2, 4, 6, 8), "draft lengths", Several(GAMMA))
+    temperatures: tuple[float, ...] = option((0.0, 0.4, 0.7, 1.0), "of both models; 0 is greedy", Several(TEMPERATURE))
     draft_temperatures: tuple[float | None, ...] = option(
-        (None,), "the drafter's own, as in same,0.5,1: same is the target's", several(or_same(TEMPERATURE))
+        (None,), "the drafter's own, as in same,0.5,1: same is the target's", Several(OrSame(TEMPERATURE))
     )
-    top_ps: tuple[float, ...] = option((1.0,), "nuclei; 1 is off", several(Number(float, 1e-6, 1)))
-    rules: tuple[Rule, ...] = option((Rule.REJECTION,), "how a draft is judged", several(one_of(Rule)))
+    top_ps: tuple[float, ...] = option((1.0,), "nuclei; 1 is off", Several(Number(float, 1e-6, 1)))
+    rules: tuple[Rule, ...] = option((Rule.REJECTION,), "how a draft is judged", Several(OneOf(Rule)))
     max_new_tokens: int = option(64, "tokens that each answer may have", TOKENS)
 
 

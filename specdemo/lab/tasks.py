@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from specdemo.decoding.params import SamplingParams
 from specdemo.decoding.steps import DraftLength, Rule
+from specdemo.lab.chart import Chart, Mark, mark
 from specdemo.lab.experiment import Experiment, Row, Told
-from specdemo.lab.options import COUNT, GAMMA, TEMPERATURE, TOKENS, one_of, option, several
+from specdemo.lab.options import COUNT, GAMMA, TEMPERATURE, TOKENS, OneOf, Several, option
 from specdemo.lab.pooled import (
     ACCEPTANCE,
     COST,
@@ -43,12 +44,12 @@ PLAINLY = (LENGTH, ACCEPTANCE, COST, VERIFICATION)
 class TaskOptions(PromptOptions):
     """Draft lengths and policies, each with each, under one sampling."""
 
-    gammas: tuple[int, ...] = option((4, 6), "draft lengths, as in 4,6", several(GAMMA))
+    gammas: tuple[int, ...] = option((4, 6), "draft lengths, as in 4,6", Several(GAMMA))
     policies: tuple[DraftLength, ...] = option(
-        (DraftLength.FIXED,), "how a draft's length is chosen, as in fixed,cost-optimal", several(one_of(DraftLength))
+        (DraftLength.FIXED,), "how a draft's length is chosen, as in fixed,cost-optimal", Several(OneOf(DraftLength))
     )
     temperature: float = option(0.0, "0 is greedy", TEMPERATURE)
-    rule: Rule = option(Rule.SHARED_NOISE, "how a draft is judged", one_of(Rule))
+    rule: Rule = option(Rule.SHARED_NOISE, "how a draft is judged", OneOf(Rule))
     max_new_tokens: int = option(128, "tokens that each answer may have", TOKENS)
     repeats: int = option(1, "of every prompt, each with a seed of its own", COUNT)
 
@@ -104,6 +105,21 @@ def _figures(rows: Sequence[Row]) -> Told:
     return told | {"prompts": str(len({prompt_of(row) for row in rows}))}
 
 
+def charts(rows: Sequence[Row]) -> list[Chart]:
+    """The speedup of every setting on each kind, with its range."""
+    if not rows:
+        return []
+    kinds, settings = list(dict.fromkeys(row["kind"] for row in rows)), settings_of(rows, SETTING)
+
+    def speedup(kind: str, setting: tuple) -> Mark | None:
+        mine = having(having(rows, kind=kind), **dict(zip(SETTING, setting, strict=True)))
+        return mark(pooled(mine)[SPEEDUP], interval_of(mine, SPEEDUP)) if mine else None
+
+    marks = tuple(tuple(speedup(kind, setting) for kind in kinds) for setting in settings)
+    named = tuple(_setting(setting).removesuffix(",") for setting in settings)
+    return [Chart("Speedup by kind", "kind", tuple(kinds), named, marks, even=1.0)]
+
+
 def findings(rows: Sequence[Row]) -> list[str]:
     """Where it pays for certain, where it costs, where so few prompts cannot tell; the best setting; faults."""
     if not rows:
@@ -156,4 +172,5 @@ TASKS = Experiment(
     run,
     table,
     findings,
+    charts=charts,
 )
