@@ -55,13 +55,12 @@ def doorkeeper(variable: str | None) -> Callable[[str, str], bool] | None:
 
 
 def _races(spec: PairSpec, rules: Rules) -> tuple[object, ...]:
-    """The desk that loads this pair, and what Settings begin with."""
+    """The desk that will load this pair, and what Settings begin with."""
     from specdemo.ui.desk import Desk
     from specdemo.ui.engine import AS_TARGET
-    from specdemo.ui.own_engine import real_engine  # imports torch
+    from specdemo.ui.own_engine import real_engine
 
     desk = Desk(real_engine(), spec, rules)
-    desk.open()
     return desk, spec.drafter, spec.draft_precision or AS_TARGET, spec.target_precision, spec.target
 
 
@@ -73,7 +72,7 @@ def _replays() -> tuple[object, ...]:
 
 
 def main() -> None:
-    """Parse the options, begin to load the pair, and serve the page, which stands before the models are ready."""
+    """Parse the options, serve the page, and load the pair meanwhile."""
     parser = argparse.ArgumentParser(description="Plain and speculative decoding, raced side by side.")
     add_pair_options(parser)
     add_rule_options(parser.add_argument_group("visitors"))
@@ -90,8 +89,11 @@ def main() -> None:
 
     host = args.host or ("0.0.0.0" if os.environ.get("SPACE_ID") else "127.0.0.1")
     asked = rules(args)
-    page = build_page(*(_replays() if args.replay_only else _races(pair_spec(args), asked)))
-    page.launch(server_name=host, server_port=args.port, auth=auth, **launch_options(asked))
+    desk, *begin_with = _replays() if args.replay_only else _races(pair_spec(args), asked)
+    page = build_page(desk, *begin_with)
+    page.launch(server_name=host, server_port=args.port, auth=auth, prevent_thread_lock=True, **launch_options(asked))
+    desk.open()  # not before the page stands: loading begins with imports that would hold it up
+    page.block_thread()
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -66,3 +67,14 @@ def test_a_password_that_is_not_there_is_a_sentence(value: str | None, monkeypat
         monkeypatch.setenv("DEMO_PASSWORD", value)
     with pytest.raises(SystemExit, match="DEMO_PASSWORD does not hold a name and a password"):
         app.doorkeeper("DEMO_PASSWORD")
+
+
+def test_loading_begins_when_the_page_stands(monkeypatch: pytest.MonkeyPatch) -> None:
+    happened: list[str] = []
+    page = Mock(**{name: lambda *_, _name=name, **__: happened.append(_name) for name in ("launch", "block_thread")})
+    monkeypatch.setattr("specdemo.ui.page.build_page", lambda *_: page)
+    monkeypatch.setattr("specdemo.ui.desk.Desk.open", lambda desk: happened.append("open"))
+    monkeypatch.setattr(app, "leave_on_sigterm", lambda: None)
+    monkeypatch.setattr(sys, "argv", ["app.py"])
+    app.main()
+    assert happened == ["launch", "open", "block_thread"]

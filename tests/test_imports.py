@@ -108,8 +108,10 @@ def test_what_is_imported_is_what_is_required() -> None:
 
 
 def test_page_and_remote_lanes_stand_without_torch() -> None:
-    """A replay and a lane on a server need no model, and torch takes seconds to import."""
-    rooms = "specdemo.ui.page, specdemo.remote.command"
-    command = f"import sys, {rooms}; print({{'torch', 'transformers'}} & set(sys.modules))"
+    """A replay and a lane on a server need no model, and the page of one that loads stands before it."""
+    begin = "import app, specdemo.remote.command; from specdemo.models.pair_options import PairSpec"
+    build = "from specdemo.ui.page import build_page; from specdemo.ui.visitors import OWN"
+    built = "build_page(*app._races(PairSpec(), OWN)); build_page(*app._replays())"
+    command = f"import sys; {begin}; {build}; {built}; print({{'torch', 'transformers'}} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", command], capture_output=True, text=True, cwd=ROOT, timeout=120)
     assert done.stdout.strip() == "set()", done.stdout + done.stderr

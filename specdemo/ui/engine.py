@@ -1,6 +1,6 @@
 """What does the page need of everything below it? One record of functions, so that a test can put others in place.
 
-The program's own stand in own_engine.py, which imports torch.
+The program's own stand in own_engine.py.
 """
 
 from __future__ import annotations

@@ -1,20 +1,25 @@
-"""Which functions does the page run when no test puts others in place? Those of this program."""
+"""Which functions does the page run when no test puts others in place? Those of this program.
+
+torch and transformers take longer to import than the page takes to stand: they are imported where they are used, first
+by the thread that loads.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from specdemo.decoding.parting import find_parting
-from specdemo.environment import environment
-from specdemo.models.pair import Pair, load_pair
+from specdemo.decoding.steps import Parting
 from specdemo.models.pair_options import NGRAM, PairSpec
 from specdemo.models.progress import Progress
-from specdemo.models.text import Detokenizer, encode_chat, spelling
-from specdemo.race import check, race
-from specdemo.recording import Known
+from specdemo.race import Request, check, race
+from specdemo.recording import Known, Speller
 from specdemo.ui.conversation import Conversation
 from specdemo.ui.engine import AS_TARGET, Engine, Fact
+
+if TYPE_CHECKING:
+    from specdemo.models.pair import Pair
 
 
 def real_engine() -> Engine:
@@ -28,11 +33,9 @@ def real_engine() -> Engine:
         encode=_encode,
         check=check,
         race=race,
-        part=lambda pair, request, baseline, other: find_parting(
-            pair.target, request.prompt_ids, request.params, baseline, other
-        ),
-        speller=lambda pair: Detokenizer(pair.tokenizer),
-        spelling=lambda pair, token_id: spelling(pair.tokenizer, token_id),
+        part=_part,
+        speller=_speller,
+        spelling=_spelling,
     )
 
 
@@ -43,6 +46,8 @@ def _choose(spec: PairSpec, drafter: str, precision: str, target_precision: str,
 
 
 def _load(spec: PairSpec, progress: Progress, before: Pair | None) -> Pair:
+    from specdemo.models.pair import load_pair
+
     if before is not None and replace(spec, drafter=NGRAM, draft_precision=None) == replace(
         before.spec, drafter=NGRAM, draft_precision=None
     ):
@@ -67,10 +72,32 @@ def _facts(pair: Pair) -> list[Fact]:
 
 
 def _encode(pair: Pair, prompt: str, before: Conversation, thinking: bool | None) -> Sequence[int]:
+    from specdemo.models.text import encode_chat
+
     if not pair.tokenizer.encode(prompt, add_special_tokens=False, split_special_tokens=True):
         return ()  # the chat template alone would make tokens of nothing
     return encode_chat(pair.tokenizer, [*before.messages, {"role": "user", "content": prompt}], thinking)
 
 
+def _part(pair: Pair, request: Request, baseline: Sequence[int], other: Sequence[int]) -> Parting | None:
+    from specdemo.decoding.parting import find_parting
+
+    return find_parting(pair.target, request.prompt_ids, request.params, baseline, other)
+
+
+def _speller(pair: Pair) -> Speller:
+    from specdemo.models.text import Detokenizer
+
+    return Detokenizer(pair.tokenizer)
+
+
+def _spelling(pair: Pair, token_id: int) -> str:
+    from specdemo.models.text import spelling
+
+    return spelling(pair.tokenizer, token_id)
+
+
 def _known(pair: Pair) -> Known:
+    from specdemo.environment import environment
+
     return Known(pair.bits_promised, pair.padding, pair.facts, environment(str(pair.target.device)))
