@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import torch
@@ -19,6 +19,10 @@ class Pruned:
 
     ids: Tensor
     size: int
+    short_ids: Tensor = field(init=False)  # as int32, which noise is a function of
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "short_ids", self.ids.int())
 
     def whole(self, logits: Tensor) -> Tensor:
         """Logits [size] over the target's vocabulary from those [n] over this one."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import IntEnum
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -57,8 +58,11 @@ def key_columns(keys: list[tuple[int, int]], device: torch.device) -> Tensor:
     return torch.tensor(keys, dtype=torch.int32).to(device, non_blocking=True).T
 
 
-def _hash(ids: Tensor, first: Tensor, second: Tensor) -> Tensor:
-    """31 uniform bits as int32, element by element: a keyed integer hash.
+Ints = TypeVar("Ints", Tensor, np.ndarray)
+
+
+def _hash(ids: Ints, first: Ints | int, second: Ints | int) -> Ints:
+    """31 uniform bits as int32, element by element: a keyed integer hash. torch or numpy, the same bits.
 
     Multiply-xorshift rounds with Wellons' "lowbias32" constants, the second key between them. int32 products wrap; the
     masks make the arithmetic shifts logical.
@@ -72,7 +76,8 @@ def _hash(ids: Tensor, first: Tensor, second: Tensor) -> Tensor:
     x ^= (x >> 16) & 0xFFFF
     x *= _signed(0x9E3779B1)
     x ^= (x >> 15) & 0x1FFFF
-    return x.bitwise_and_(0x7FFFFFFF)
+    x &= 0x7FFFFFFF
+    return x
 
 
 def _as_uniform(bits: Tensor) -> Tensor:
@@ -231,12 +236,15 @@ class Sampler:
 
     def draw(self, weights: Tensor, stream: Stream, counter: int, among: Pruned | None = None) -> Tensor:
         """Index [] drawn from unnormalised weights [n], of all ids or of those `among` them, by their noise."""
-        keys, ids = noise_keys(self.params.seed, stream, [counter]), self.ids if among is None else among.ids.int()
-        if weights.device.type == "cpu":  # finding where a weight is left would wait for a device
-            left = torch.from_numpy(np.flatnonzero(weights.numpy()))
-            if 2 * len(left) < len(weights):  # after top-p a few hundred are; what weighs nothing never wins
-                return left[race_winner(weights[left], exponential(keys, ids[left])[0])]
-        return race_winner(weights, exponential(keys, ids)[0])
+        ids = self.ids if among is None else among.short_ids
+        ((first, second),) = keys = noise_keys(self.params.seed, stream, [counter])
+        if weights.device.type != "cpu":
+            return race_winner(weights, exponential(keys, ids)[0])
+        # what weighs nothing never wins, and after top-p a few hundred are left: finding them would wait for a device;
+        # numpy, because a dozen operations on so few cost what it costs to begin them
+        left = np.flatnonzero(weights.numpy())
+        noise = _as_exponential(torch.from_numpy(_hash(ids.numpy()[left], first, second)))
+        return torch.from_numpy(left)[race_winner(weights[left], noise)]
 
     def scores(self, logits: Tensor, position: int) -> Tensor:
         """What decides the draw at a position before truncation: [1, vocab] logits over temperature plus the noise."""

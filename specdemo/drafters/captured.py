@@ -85,7 +85,7 @@ class CapturedDraws:
         temperature = params.temperature if params.draft_temperature is None else params.draft_temperature
         among = self._among
         q = sampler.draft(self._logits, (), among)
-        ids = sampler.ids if among is None else among.ids.int()
+        ids = sampler.ids if among is None else among.short_ids
         keys = self._keys.index_select(1, self._at)
         at = race_winner(q, exponential_at(keys, ids)[0] if temperature else 1)[None]
         token = at if among is None else among.ids.gather(0, at)
