@@ -15,10 +15,11 @@ import gradio as gr
 from specdemo.ui.text import STRINGS
 
 STATIC = Path(__file__).parent / "static"
-STYLES = ("style", "gradio", "tour", "presenter", "how", "glass")
+STYLES = ("style", "gradio", "tour", "presenter", "how", "glass", "lab")
 SCRIPTS = (
     "sd",
     "tooltip",
+    "toasts",
     "settings",
     "presenter",
     "tour",
@@ -41,6 +42,10 @@ SCRIPTS = (
     "whatif",
     "money",
     "runs",
+    "labform",
+    "labcharts",
+    "lab",
+    "labreply",
 )
 
 

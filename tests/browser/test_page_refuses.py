@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gradio as gr
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
 
 from specdemo.ui.controls import Controls
 from tests.browser.conftest import Demo, run
@@ -92,3 +92,18 @@ def test_an_unknown_draft_model_is_refused_and_a_known_one_runs(demo: Demo, page
     run(page)
     expect(page.locator("[data-fig=same]")).to_have_text("Identical")
     expect(page.locator(".sd-pair")).to_contain_text("good-draft")
+
+
+def test_gradios_own_toasts_speak_the_language_of_the_page(demo: Demo, chromium: Browser) -> None:
+    context = chromium.new_context(locale="zh-CN")
+    page = context.new_page()
+    page.goto(demo.url)
+    page.wait_for_selector(".sd-pair[data-state=ready]")
+    page.route("**", lambda route: route.abort())  # or Gradio finds the server again, and loads the page anew
+    page.click("#sd-run")
+    toast = page.get_by_test_id("toast-body").last
+    expect(toast).to_contain_text("与服务器的连接已断开。")
+    expect(toast.get_by_role("button", name="关闭", exact=True)).to_be_visible()
+    page.evaluate("sd.setLanguage('en')")
+    expect(toast).to_contain_text("The connection to the server was lost.")
+    context.close()

@@ -54,7 +54,7 @@ def test_figures_are_those_of_the_metrics(demo: Demo, page: Page) -> None:
     run(page)
     steps = [one.step for one in demo.script.steps if one.lane is Lane.SPECULATIVE]
     accepted, drafted = sum(step.accepted for step in steps), sum(len(step.drafted) for step in steps)
-    expect(page.locator("[data-fig=acceptance-note]")).to_have_text(f"{accepted} of {drafted} drafts")
+    expect(page.locator("[data-fig=acceptance-note]")).to_have_text(f"{accepted} of {drafted} tokens")
     expect(page.locator("[data-fig=passes]")).to_have_text(str(len(steps) - 1))
     marks = [mark for _, mark in emitted(demo, Lane.SPECULATIVE)]
     for origin, mark in MARKS.items():

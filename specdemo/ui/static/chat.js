@@ -22,11 +22,15 @@ sd.parts.chat = (element, { props, watch }) => {
       return item;
     }));
     list.scrollTop = list.scrollHeight;
+    cut();
     find("new").hidden = !chat.turns.length;
     find("note").textContent = chat.turns.length
       ? sd.say("chat.read", { turn: chat.turns.length, n: chat.read, reused: chat.reused })
       : sd.say("chat.empty");
   }
+
+  const cut = () => list.classList.toggle("sd-cut", list.scrollTop > 2);
+  list.addEventListener("scroll", cut);
 
   function keep(next) {
     chat = next;

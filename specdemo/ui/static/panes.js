@@ -233,6 +233,7 @@ sd.parts.pane = (element, { props, watch }) => {
     if (follow) text.scrollTop = text.scrollHeight;
     tall = text.scrollHeight;
     stood = text.scrollTop;
+    text.classList.toggle("sd-cut", stood > 2);
     find("follow").hidden = follow || text.scrollHeight <= text.clientHeight + 32;
   };
 
@@ -303,6 +304,7 @@ sd.parts.pane = (element, { props, watch }) => {
   text.addEventListener("scroll", () => {
     if (text.scrollHeight !== tall) return scroll(); // the text grew or shrank, nobody scrolled
     follow = text.scrollTop + text.clientHeight >= text.scrollHeight - 32;
+    text.classList.toggle("sd-cut", text.scrollTop > 2);
     find("follow").hidden = follow;
   });
   find("follow").addEventListener("click", () => { follow = true; stood = 0; scroll(); });
