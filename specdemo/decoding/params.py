@@ -19,3 +19,8 @@ class SamplingParams:
     repetition_penalty: float = 1.0
     seed: int = 0
     draft_temperature: float | None = None
+
+    @property
+    def truncates(self) -> bool:
+        """Whether unlikely tokens are cut off."""
+        return self.top_k > 0 or self.top_p < 1 or self.min_p > 0

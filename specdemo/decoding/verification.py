@@ -70,7 +70,7 @@ def block(p: Tensor, drafted: Tensor, q: Tensor, uniforms: Tensor, noise: Tensor
     surplus = (weight[:, 1:-1, None] * p[:, 1:-1] - q[:, 1:]).clamp(min=0).sum(-1)  # [B, k - 1]
     room = surplus + 1 - weight[:, 1:-1]
     # room is 0 only where p = q and nothing was lost before: the prefix passes for certain
-    passing = torch.cat([torch.where(room > 0, surplus / room, 1.0), weight[:, -1:]], 1)  # h_1 .. h_k
+    passing = torch.cat([torch.where(room > 0, (surplus / room).clamp(max=1), 1.0), weight[:, -1:]], 1)  # h_1 .. h_k
     passed = uniforms < passing
     lengths = torch.arange(1, drafted.shape[1] + 1, device=drafted.device)
     accepted = (passed * lengths).amax(-1)

@@ -29,6 +29,7 @@ from specdemo.decoding.sampling import (
     noise_keys,
     race_winner,
     truncate,
+    truncate_row,
     uniform,
     uniform_bits,
 )
@@ -326,6 +327,30 @@ def test_the_smallest_numbers_are_as_rare_as_they_should_be(kind: str) -> None:
     u = grid(kind).ravel()
     edges = np.array([0, *(2.0**-e for e in range(20, -1, -1))])
     assert_follows(np.histogram(u, edges)[0], np.diff(edges))
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        SamplingParams(top_p=0.95),
+        SamplingParams(top_p=0.3),
+        SamplingParams(top_k=40),
+        SamplingParams(min_p=0.05),
+        SamplingParams(top_k=900, top_p=0.9, min_p=0.01),
+        SamplingParams(top_k=100_000),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("flatness", [0.3, 1.0, 4.0])
+def test_a_row_on_a_cpu_keeps_what_a_device_keeps(params: SamplingParams, flatness: float) -> None:
+    """From a peak to a row of which the likeliest thousands are needed."""
+    logits = 4 / flatness * torch.randn(3, 49_152, generator=torch.Generator().manual_seed(5))
+    p = logits.softmax(-1)
+    whole = truncate(p, params)
+    for row, expected in zip(p.numpy(), whole.numpy(), strict=True):
+        kept = truncate_row(row, params)
+        assert ((kept > 0) != (expected > 0)).sum() <= 5  # of thousands, by the rounding of their running sum
+        np.testing.assert_allclose(kept, expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("kept", [1.0, 0.5, 0.01, 0.0])

@@ -12,8 +12,11 @@ import numpy as np
 import pytest
 import torch
 
-from specdemo.decoding import verification
+from specdemo.decoding.dice import Dice
+from specdemo.decoding.drafter import Draft
+from specdemo.decoding.sampling import Sampler
 from specdemo.decoding.steps import Rule
+from specdemo.decoding.verification import Judgement
 from specdemo.lab import quality as lab
 from specdemo.lab.experiment import LabRefused, Row
 from specdemo.lab.likeness import bleu, means_differ, rouge_l, words_differ
@@ -106,13 +109,13 @@ def test_the_same_words_are_the_same_quality(prompts: str) -> None:
 
 
 def test_other_words_where_the_same_were_promised_are_a_fault(prompts: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    right = verification.rejection
+    right = Dice.judge
 
-    def wrong(*args: torch.Tensor) -> verification.Judgement:
-        judged = right(*args)
-        return judged._replace(token=(judged.token + 1) % 7)
+    def wrong(self: Dice, logits: torch.Tensor, draft: Draft) -> tuple[torch.Tensor, Judgement]:
+        p, judged = right(self, logits, draft)
+        return p, judged._replace(token=(judged.token + 1) % 7)
 
-    monkeypatch.setattr(verification, "rejection", wrong)
+    monkeypatch.setattr(Dice, "judge", wrong)
     said = QUALITY.findings(compared(prompts, World(first(2))))
     assert said[0].startswith("FAULT: chat, prompt 1: the answers part at token 4") and "0 of 3" in said[-1]
 
@@ -129,8 +132,8 @@ def test_an_exact_rule_leaves_the_distribution_as_it_is(prompts: str) -> None:
 
 def test_a_wrong_rule_is_told_from_a_right_one(prompts: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every draft is accepted, so that the lane writes the draft's distribution."""
-    right = verification.rejection
-    monkeypatch.setattr(verification, "rejection", lambda p, d, q, u, noise: right(p, d, q, u * 0, noise))
+    right = Sampler.uniforms
+    monkeypatch.setattr(Sampler, "uniforms", lambda *of: right(*of) * 0)
     said = QUALITY.findings(compared(prompts, Fixed(), temperature=1.0, repeats=10, gamma=8, max_new_tokens=60))
     assert said[0].startswith("The two lanes differ")
 
