@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from specdemo.race import Request
 from specdemo.ui.controls import MODEL, SettingRefused, request
 from specdemo.ui.conversation import Conversation
 from specdemo.ui.desk import Desk
@@ -26,33 +27,45 @@ def order(
 ) -> Order | Refused:
     """Check everything that needs no model. choices: see `request`. values: settings by name. visitor: a gr.Request."""
     prompt = readable(prompt)
-    values = {name: readable(value) if isinstance(value, str) else value for name, value in values.items()}
     if not prompt.strip():
         return Refused("refused.empty")
     if len(prompt) > MOST_CHARACTERS:
         sizes = {"n": f"{len(prompt):,}", "most": f"{MOST_CHARACTERS:,}"}
         return Refused("refused.toolong", {"name": "@prompt", **sizes})
+    chosen = pair_and_request(desk, choices, values)
+    if isinstance(chosen, Refused):
+        return chosen
+    spec, asked = chosen
+    address = address_of(visitor)
+    turned = desk.rules.refuse_length(asked.max_new_tokens)
+    turned = turned or desk.pace.refuse(address)  # last: what is refused anyway is not counted
+    if turned is not None:
+        return Refused(*turned)
+    thinking = {"on": True, "off": False}.get(values["thinking"])
+    return Order(prompt, spec, asked, before, visitor.session_hash or "", address, thinking)
+
+
+def pair_and_request(
+    desk: Desk, choices: Mapping[str, Collection[str]], values: dict[str, Any]
+) -> tuple[Any, Request] | Refused:
+    """The pair that the settings ask for and how it should run, the prompt still missing; or why not."""
+    values = {name: readable(value) if isinstance(value, str) else value for name, value in values.items()}
     try:
         asked = request(values, choices)
     except SettingRefused as refused:
         return Refused(refused.key, refused.params)
-    drafter, precision = values["drafter"], AS_TARGET
-    turned = desk.rules.refuse_length(asked.max_new_tokens)
+    drafter, precision, turned = values["drafter"], AS_TARGET, None
     if drafter == MODEL:
         drafter, precision = str(values["draft_model"] or "").strip(), values["draft_precision"]
         if not drafter:
             return Refused("refused.drafter")
-        turned = desk.rules.refuse_model(drafter) or turned
+        turned = desk.rules.refuse_model(drafter)
     target = str(values["target_model"] or "").strip()
     if target:
         turned = desk.rules.refuse_model(target) or turned
-    address = address_of(visitor)
-    turned = turned or desk.pace.refuse(address)  # last: what is refused anyway is not counted
     if turned is not None:
         return Refused(*turned)
-    spec = desk.engine.choose(desk.spec, drafter, precision, values["target_precision"], target)
-    thinking = {"on": True, "off": False}.get(values["thinking"])
-    return Order(prompt, spec, asked, before, visitor.session_hash or "", address, thinking)
+    return desk.engine.choose(desk.spec, drafter, precision, values["target_precision"], target), asked
 
 
 def readable(text: Any) -> str:

@@ -25,6 +25,7 @@ from specdemo.ui.desk import Desk, Loaded
 from specdemo.ui.doors import Doors
 from specdemo.ui.engine import AS_TARGET
 from specdemo.ui.examples import chips
+from specdemo.ui.lab import Lab
 from specdemo.ui.links import read_link, write_link
 from specdemo.ui.orders import order, readable
 from specdemo.ui.panes import pane
@@ -114,6 +115,7 @@ class Page:
         with gr.Column(elem_classes=["sd-page"]):
             self.header = Part("header", events=("language", "retry"), elem_id="sd-header", elem_classes=["sd-part"])
             self.how = how.how()
+            self.lab = Lab(self.desk, self.controls, self._alone, self._workers)
             with gr.Row(elem_classes=["sd-ask"]):
                 self.prompt = gr.Textbox(
                     self.examples[0]["prompt"],
@@ -173,6 +175,7 @@ class Page:
         self.stop.click(self.halt, None, None, queue=False, **PRIVATE).then(
             None, None, None, cancels=[running, replaying], **PRIVATE
         ).then(None, None, None, js="() => sd.emit('halted')", **PRIVATE)
+        self.lab.wire(self.header)
         self.blocks.load(self.watch, None, self.header, concurrency_limit=None, **PRIVATE)
         self.header.retry(self.retry, None, self.header, concurrency_limit=None, **PRIVATE)
         words = [self.prompt, self.run, self.stop, *self.controls.labelled]

@@ -28,7 +28,7 @@ class Rules:
 
     public: visitors choose among what Settings offer and `models`. waiting: runs that may wait for the device.
     waiting_each: of them, of one address. runs_a_minute: of one address. seconds: of a run, once it has the device.
-    new_tokens, prompt_tokens: of a run.
+    new_tokens, prompt_tokens: of a run. lab_rows: of an experiment of the Lab; with 0 there is none.
     """
 
     public: bool = False
@@ -39,6 +39,7 @@ class Rules:
     seconds: float | None = None
     new_tokens: int | None = None
     prompt_tokens: int | None = None
+    lab_rows: int | None = None
 
     def refuse_model(self, drafter: str) -> Turned | None:
         """Why a drafter that a visitor has typed may not be had; nothing is looked up or opened for the answer."""
@@ -59,9 +60,15 @@ class Rules:
             return None
         return ("refused.prompt", {"n": f"{tokens:,}", "most": f"{self.prompt_tokens:,}"})
 
+    def refuse_rows(self, rows: int) -> Turned | None:
+        """Why an experiment of so many rows is not run."""
+        if self.lab_rows is None or rows <= self.lab_rows:
+            return None
+        return ("lab.refused.rows", {"n": f"{rows:,}", "most": f"{self.lab_rows:,}"})
+
 
 OWN = Rules()
-PUBLIC = Rules(True, (), 32, 3, 20, 120.0, 512, 2048)
+PUBLIC = Rules(True, (), 32, 3, 20, 120.0, 512, 2048, 120)
 
 
 class Pace:
@@ -118,6 +125,8 @@ def add_rule_options(parser: argparse.ArgumentParser | argparse._ArgumentGroup) 
         ("prompt-tokens", PUBLIC.prompt_tokens, "of a run"),
     ):
         parser.add_argument(f"--{name}", type=_count, metavar="N", help=f"{about} (in public {value:g})")
+    about = f"of an experiment of the Lab; 0 closes it (in public {PUBLIC.lab_rows})"
+    parser.add_argument("--lab-rows", type=_count_or_none, metavar="N", help=about)
 
 
 def rules(args: argparse.Namespace) -> Rules:
@@ -140,6 +149,7 @@ def rules(args: argparse.Namespace) -> Rules:
         asked(args.seconds_a_run, base.seconds),
         asked(args.new_tokens, base.new_tokens),
         asked(args.prompt_tokens, base.prompt_tokens),
+        asked(args.lab_rows, base.lab_rows),
     )
 
 
@@ -148,3 +158,7 @@ def _count(text: str) -> int:
     if value < 1:
         raise argparse.ArgumentTypeError("must be at least 1")
     return value
+
+
+def _count_or_none(text: str) -> int:
+    return 0 if text == "0" else _count(text)

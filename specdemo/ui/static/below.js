@@ -52,16 +52,8 @@ sd.parts.below = (element, kit) => {
     if (!kit.props.value) return;
     const message = JSON.parse(kit.props.value);
     tell(message.refused ?? null);
-    if (message.file) save(message.file);
+    if (message.file) sd.save(message.file);
     if (message.rows) sd.emit("rows", message);
-  }
-
-  function save({ name, text }) {
-    const link = sd.make("a");
-    link.href = URL.createObjectURL(new Blob([text], { type: "text/plain" }));
-    link.download = name;
-    link.click();
-    setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
   }
 
   sd.on("board", (value) => {

@@ -39,6 +39,7 @@ sd.parts.header = (element, { props, watch, trigger }) => {
     sd.remember("sd-theme", dark ? "dark" : "light");
   });
   find("retry").addEventListener("click", () => trigger("retry", {}));
+  find("lab").addEventListener("click", () => sd.emit("lab"));
   find("how").addEventListener("click", () => sd.emit("how"));
   find("tour").addEventListener("click", () => sd.tour.start());
   find("present").addEventListener("click", () => sd.presenter.set(true));

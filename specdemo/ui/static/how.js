@@ -59,6 +59,7 @@ sd.parts.how = (element, { props, watch, trigger }) => {
     open(false);
   });
   sd.on("how", () => open(true));
+  sd.on("lab", () => { if (!article.hidden) open(false); });
   sd.on("language", draw);
   watch("value", () => { worked = props.value ? JSON.parse(props.value) : null; draw(); });
   draw();

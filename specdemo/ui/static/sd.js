@@ -109,6 +109,14 @@ window.sd = (() => {
       focused?.focus?.({ preventScroll: true });
       return done;
     },
+    /* A text as a file that the browser keeps. */
+    save({ name, text }) {
+      const link = kit.make("a");
+      link.href = URL.createObjectURL(new Blob([text], { type: "text/plain" }));
+      link.download = name;
+      link.click();
+      setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+    },
     /* "**bold:** rest", with nothing in it taken for markup. */
     rich(node, text) {
       node.replaceChildren(...text.split("**").map((piece, i) => (i % 2 ? kit.make("b", "", piece) : piece)));

@@ -557,6 +557,64 @@ SENTENCES = {
         "这一道用时超过 {n} 秒。",
         "這一道用時超過 {n} 秒。",
     ),
+    # the Lab
+    "take a whole number from {low} to {high}, not {value}.": (
+        "请取 {low} 到 {high} 的整数，不能是 {value}。",
+        "請取 {low} 到 {high} 的整數，不能是 {value}。",
+    ),
+    "take a number from {low} to {high}, not {value}.": (
+        "请取 {low} 到 {high} 的数，不能是 {value}。",
+        "請取 {low} 到 {high} 的數，不能是 {value}。",
+    ),
+    "take one of {choices}, not {value}.": (
+        "请取 {choices} 之一，不能是 {value}。",
+        "請取 {choices} 之一，不能是 {value}。",
+    ),
+    "give at least one value.": ("请至少给出一个值。", "請至少給出一個值。"),
+    "There is no kind {kind}: choose from {kinds}.": (
+        "没有 {kind} 这一种：请从 {kinds} 中选择。",
+        "沒有 {kind} 這一種：請從 {kinds} 中選擇。",
+    ),
+    "A batch of {n} needs as many --requests: ask for more, or smaller batches.": (
+        "批量 {n} 需要同样多的请求：请增加请求数，或减小批量。",
+        "批次大小 {n} 需要同樣多的請求：請增加請求數，或減小批次。",
+    ),
+    "A choice takes at least two drafters: name them with --drafters, as in ngram,PATH.": (
+        "选择至少需要两种起草方式：请写明，如 ngram,PATH。",
+        "選擇至少需要兩種起草方式：請寫明，如 ngram,PATH。",
+    ),
+    "The file is of an experiment that is not known here: {name}.": (
+        "文件属于此处未知的实验：{name}。",
+        "檔案屬於此處未知的實驗：{name}。",
+    ),
+    "The file is larger than {size} MiB, which no result of this page is.": (
+        "文件超过 {size} MiB，本页面的结果没有这么大。",
+        "檔案超過 {size} MiB，本頁面的結果沒有這麼大。",
+    ),
+    "The file holds more than the {n} rows that a result here may have.": (
+        "文件超过此处结果至多的 {n} 行。",
+        "檔案超過此處結果至多的 {n} 列。",
+    ),
+    "The file holds options that {experiment} does not have.": (
+        "文件含有 {experiment} 没有的选项。",
+        "檔案含有 {experiment} 沒有的選項。",
+    ),
+    "Row {n} of the file holds a value that no experiment measures.": (
+        "文件第 {n} 行含有没有实验会测出的值。",
+        "檔案第 {n} 列含有沒有實驗會測出的值。",
+    ),
+    "The file's texts hold more different words than can be compared here.": (
+        "文件的文本含有过多不同的词，此处无法比较。",
+        "檔案的文字含有過多不同的詞，此處無法比較。",
+    ),
+    "The file holds rows that its options do not ask for, or one of them twice.": (
+        "文件含有其选项没有要求的行，或某一行重复。",
+        "檔案含有其選項沒有要求的列，或某一列重複。",
+    ),
+    "The file's rows are not those of {experiment}: {error}.": (
+        "文件的行不是 {experiment} 的：{error}。",
+        "檔案的列不是 {experiment} 的：{error}。",
+    ),
 }
 
 Told = str | tuple[str, dict[str, "Told"]]

@@ -1,0 +1,173 @@
+"""The Lab on the page: choose an experiment, run it on the pair of Settings, cancel it, go on with it, keep it.
+
+A run stands in the same line as the races; its rows stay on the server, by visitor, until newer visitors need the room.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import gradio as gr
+
+from specdemo.lab.experiment import LabRefused
+from specdemo.lab.registry import EXPERIMENTS
+from specdemo.ui.controls import Controls
+from specdemo.ui.desk import Desk
+from specdemo.ui.lab_brought import brought
+from specdemo.ui.lab_form import Asked, Form, FormRefused
+from specdemo.ui.lab_show import LabShow
+from specdemo.ui.lab_worker import LabOrder, LabWorker
+from specdemo.ui.orders import pair_and_request
+from specdemo.ui.parts import Part, encode
+from specdemo.ui.replay import ClosedDesk
+from specdemo.ui.text import Sentence
+from specdemo.ui.text.below import recognise
+from specdemo.ui.visitors import address_of
+from specdemo.ui.worker import Refused
+
+DRAIN_SECONDS = 0.25  # a closed tab is noticed as often
+WAIT_SECONDS = 0.8  # the same for a run that waits
+RESULTS_KEPT = 24  # one of each visitor
+PRIVATE: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
+
+Values = Iterator[tuple[Any, ...]]
+
+
+class Lab:
+    """The view, built inside whatever block is open, and its runs.
+
+    alone: lets a page do one thing at a time. workers: by session, what a page runs now.
+    """
+
+    def __init__(
+        self, desk: Desk | ClosedDesk, controls: Controls, alone: Callable[..., Values], workers: dict[str, Any]
+    ) -> None:
+        self._desk, self._controls, self._alone, self._workers = desk, controls, alone, workers
+        self._form = Form(desk.rules, [one for one in controls.choices["drafter"] if one != "model"])
+        self._kept: OrderedDict[str, tuple[Asked, Any]] = OrderedDict()
+        self._lock = threading.Lock()
+        begin = encode({"forms": self._form.described(), "closed": self.closed})
+        events = ("start", "halt", "plan", "fetch", "bring")
+        self.view = Part("lab", begin, events=events, elem_id="sd-lab", elem_classes=["sd-part"])
+        self.reply = Part("labreply", elem_id="sd-lab-reply")
+
+    @property
+    def closed(self) -> Sentence | None:
+        """Why nothing can be run here; results can be looked at all the same."""
+        if self._desk.engine is None:
+            return ("lab.replay", {})
+        return ("lab.closed", {}) if self._desk.rules.lab_rows == 0 else None
+
+    def wire(self, header: Part) -> None:
+        """What happens on it. header: shows the pair that a run loads."""
+        inputs = self._controls.inputs
+        self.view.start(self.run, inputs, [self.view, header], concurrency_limit=None, trigger_mode="once", **PRIVATE)
+        self.view.halt(self.halt, None, None, queue=False, **PRIVATE)
+        for event, answer in (("plan", self.plan), ("fetch", self.fetch), ("bring", self.bring)):
+            getattr(self.view, event)(answer, None, self.reply, queue=False, **PRIVATE)
+
+    def run(self, visitor: gr.Request, event: gr.EventData, *values: Any) -> Values:
+        """An experiment, from the press of the button to the last row; closing the generator stops it."""
+        yield from self._alone(visitor, self._run(visitor, event._data, values), outputs=2)
+
+    def _run(self, visitor: gr.Request, asked: Any, values: tuple[Any, ...]) -> Values:
+        show = LabShow()
+        ordered = self._order(visitor, asked, values)
+        if isinstance(ordered, Refused):
+            show.take([ordered])
+            yield show.value, self._desk.status.line()
+            return
+        yield show.value, self._desk.status.line()  # before any work: one that never yielded cannot be closed
+        worker = LabWorker(self._desk, ordered).start()
+        self._workers[visitor.session_hash] = worker
+        try:
+            while not show.over:
+                show.take(worker.drain(DRAIN_SECONDS if worker.running else WAIT_SECONDS))
+                if worker.result is not None:
+                    self._keep(visitor.session_hash, ordered.asked, worker.result)
+                yield show.value, self._desk.status.line()
+        finally:  # perhaps on the event loop: nothing here may wait
+            worker.stop.set()
+            worker.shown.set()
+            del self._workers[visitor.session_hash]
+
+    def _order(self, visitor: gr.Request, asked: Any, values: tuple[Any, ...]) -> LabOrder | Refused:
+        """What is asked for, or why it cannot be had."""
+        if self.closed is not None:
+            return Refused(*self.closed)
+        known, earlier = self._of(visitor.session_hash) if asked.get("resume") else (None, None)
+        if asked.get("resume") and earlier is None:
+            return Refused("lab.gone")
+        try:
+            wanted = known or self._form.read(asked.get("experiment"), asked.get("options"))
+        except FormRefused as refused:
+            return Refused(*refused.sentence)
+        chosen = pair_and_request(self._desk, self._controls.choices, self._controls.read(values))
+        if isinstance(chosen, Refused):
+            return chosen
+        turned = self._desk.pace.refuse(address_of(visitor))  # last: what is refused anyway is not counted
+        if turned is not None:
+            return Refused(*turned)
+        return LabOrder(wanted, chosen[0], earlier, address_of(visitor))
+
+    def halt(self, visitor: gr.Request) -> None:
+        """End this page's run within a step; its last rows come by the run itself."""
+        worker = self._workers.get(visitor.session_hash)
+        if isinstance(worker, LabWorker):
+            worker.stop.set()
+
+    def plan(self, event: gr.EventData) -> str:
+        """How many rows the options ask for, or what is wrong with them."""
+        try:
+            asked = self._form.read(event._data.get("experiment"), event._data.get("options"))
+        except FormRefused as refused:
+            return _answer(plan={"wrong": refused.sentence})
+        return _answer(plan={"rows": len(asked.cells)})
+
+    def fetch(self, visitor: gr.Request, event: gr.EventData) -> str:
+        """The rows that there are, as a file."""
+        _, result = self._of(visitor.session_hash)
+        if result is None:
+            return _answer(refused=("lab.gone", {}))
+        kind = event._data.get("kind")
+        result = result.model_copy(update={"rows": list(result.rows)})  # a run may be adding some
+        experiment = EXPERIMENTS[result.experiment]
+        if kind == "csv":
+            text = result.csv()
+        elif kind == "md":
+            text = result.markdown(experiment)
+        else:
+            kind, text = "json", result.model_dump_json(indent=1) + "\n"
+        return _answer(file={"name": f"specdemo-lab-{experiment.name}.{kind}", "text": text})
+
+    def bring(self, visitor: gr.Request, event: gr.EventData) -> str:
+        """A result that the visitor brings, to be looked at and gone on with."""
+        if visitor.session_hash in self._workers:
+            return _answer(refused=("busy", {}))
+        try:
+            one = brought(str(event._data.get("text", "")), self._form)
+        except LabRefused as error:
+            return _answer(refused=("lab.refused.file", {"message": recognise(str(error))}))
+        except FormRefused as error:
+            return _answer(refused=("lab.refused.file", {"message": error.sentence}))
+        self._keep(visitor.session_hash, one.asked, one.result)
+        return _answer(run={"state": "loaded", "running": False, "say": ("lab.loaded", {}), "result": one.drawn})
+
+    def _keep(self, visitor: str, asked: Asked, result: Any) -> None:
+        with self._lock:
+            self._kept[visitor] = (asked, result)
+            self._kept.move_to_end(visitor)
+            while len(self._kept) > RESULTS_KEPT:
+                self._kept.popitem(last=False)
+
+    def _of(self, visitor: str) -> tuple[Asked | None, Any]:
+        with self._lock:
+            return self._kept.get(visitor, (None, None))
+
+
+def _answer(**what: Any) -> str:
+    return encode({"at": time.time()} | what)
