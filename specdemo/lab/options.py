@@ -72,6 +72,8 @@ def typed(value: object) -> str:
         return ",".join(map(typed, value))
     if value is None:
         return SAME
+    if isinstance(value, float) and value.is_integer():
+        return f"{value:.0f}"
     return dashed(value) if isinstance(value, StrEnum) else f"{value}"
 
 

@@ -65,6 +65,7 @@ sd.parts.lab = (element, { props, watch, trigger }) => {
 
   function tell(sentence) {
     find("told").hidden = !sentence;
+    find("told").classList.toggle("sd-lab-calm", !/refused|failed|unloaded|other|large|gone|budget/.test(sentence?.[0] ?? ""));
     sd.rich(find("told"), sentence ? sd.sentence(sentence) : "");
   }
 

@@ -4,6 +4,8 @@ sd.labCharts = (() => {
   const word = (text) => sd.say(`lab.w.${text}`) || sd.say(`lab.k.${text}`) || text;
   const figure = (value) => (value >= 100 ? value.toFixed(0) : value >= 10 ? value.toFixed(1) : value.toFixed(2));
 
+  const wide = (text) => [...text].reduce((sum, one) => sum + (one > "\u2e80" ? 13 : 7), 0); // pixels, about
+
   function framed(chart, width, height, nodes) {
     const figureNode = sd.make("figure", "sd-chart sd-lab-chart"), svg = shape("svg", { role: "img", viewBox: `0 0 ${width} ${height}`, "aria-label": word(chart.title) });
     svg.style.height = `${height}px`;
@@ -24,7 +26,7 @@ sd.labCharts = (() => {
   /* From break-even, or from nothing: a bar, its range, its figure. */
   function bars(chart, width) {
     const LINE = 22, GAP = 12, HEAD = 18, many = chart.series.length > 1;
-    const left = Math.min(width * 0.42, 30 + 7 * Math.max(...chart.places.map((one) => word(one).length), ...(many ? chart.series.map((one) => word(one).length + 2) : [])));
+    const left = Math.min(width * 0.42, 24 + Math.max(...chart.places.map((one) => wide(word(one))), ...(many ? chart.series.map((one) => wide(word(one)) + 14) : [])));
     const from = chart.even ?? 0, values = [...known(chart), from], ticks = nice(Math.min(...values), Math.max(...values));
     const x = (value) => left + ((value - ticks[0]) / (ticks.at(-1) - ticks[0] || 1)) * (width - left - 52);
     const nodes = [], each = (many ? HEAD : 0) + LINE * chart.series.length + GAP, height = each * chart.places.length + 24;
@@ -64,11 +66,11 @@ sd.labCharts = (() => {
       for (const [px, py, [value, low, high]] of points) {
         if (low !== null) nodes.push(path(`M${px} ${y(low)}V${y(high)}M${px - 3} ${y(low)}H${px + 3}M${px - 3} ${y(high)}H${px + 3}`, "c-tick"));
         nodes.push(shape("circle", { cx: px, cy: py, r: 4, class: plainly(j) ? "f-base" : "f-spec" }));
-        if (!plainly(j)) nodes.push(label(px, py - 10, figure(value), "k", "middle"));
+        if (!plainly(j)) nodes.push(label(px + 7, py - 7, figure(value), "k"));
       }
       if (chart.series.length > 1) {
         const at = width - 8 - 150 * (chart.series.length - 1 - named++);
-        nodes.push(path(`M${at - 8 * word(name).length - 26} 6h18`, plainly(j) ? "c-base" : "c-spec"), label(at, 10, word(name), plainly(j) ? "" : "s", "end"));
+        nodes.push(path(`M${at - wide(word(name)) - 26} 6h18`, plainly(j) ? "c-base" : "c-spec"), label(at, 10, word(name), plainly(j) ? "" : "s", "end"));
       }
     });
     return framed(chart, width, height, nodes);

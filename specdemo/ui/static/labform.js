@@ -1,7 +1,7 @@
 /* The form of an experiment: its fields as the server described them, what was typed by field, and a result's options
    put back into it. A choice among several without a tick is left to the experiment. */
 sd.labForm = (form, changed) => {
-  const ABOUT_PROMPTS = ["prompts", "kinds", "per_kind", "seed"];
+  const ABOUT_PROMPTS = ["kinds", "per_kind", "seed", "prompts"];
   let fields = [];
 
   const spoken = (name, value) => {
@@ -72,7 +72,7 @@ sd.labForm = (form, changed) => {
 
   function draw(wanted) {
     fields = wanted;
-    const groups = [["lab.measured", fields.filter((one) => !ABOUT_PROMPTS.includes(one.name))], ["lab.prompts", fields.filter((one) => ABOUT_PROMPTS.includes(one.name))]];
+    const groups = [["lab.measured", fields.filter((one) => !ABOUT_PROMPTS.includes(one.name))], ["lab.prompts", ABOUT_PROMPTS.map((name) => fields.find((one) => one.name === name)).filter(Boolean)]];
     form.replaceChildren(...groups.map(([title, of]) => {
       const set = sd.make("fieldset");
       set.append(sd.make("legend", "", sd.say(title)), ...of.map(control));

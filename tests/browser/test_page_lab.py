@@ -1,0 +1,89 @@
+"""The Lab in a browser: opened, run, cancelled, gone on with, kept as files and loaded again."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from specdemo.lab.result import read
+from tests.browser.conftest import PATIENCE, Demo, serve
+from tests.browser.test_page_accessible import violations
+from tests.ui.lab_world import Held, world_engine
+from tests.ui.synthetic import Synthetic
+
+pytestmark = pytest.mark.browser
+
+
+def test_an_experiment_is_run_cancelled_resumed_and_kept(open_page: Callable[..., Page], tmp_path: Path) -> None:
+    world = Held(hold_at=60)
+    served = serve(world_engine(world), ("ngram", "same"), Synthetic())
+    demo = next(served)
+    try:
+        page = open_page(demo.url)
+        page.wait_for_selector(".sd-pair[data-state=ready]")
+        page.get_by_role("button", name="Lab", exact=True).click()
+        expect(page.locator("#sd-prompt")).to_be_hidden()
+        expect(page.locator("[data-lab=question]")).to_contain_text("on each kind of prompt")
+        page.locator("#sd-lab-gammas").fill("99")
+        expect(page.locator("[data-lab=plan]")).to_contain_text("take a whole number from 0 to 16")
+        page.locator("#sd-lab-gammas").fill("2")
+        page.locator("#sd-lab-max_new_tokens").fill("8")
+        expect(page.locator("[data-lab=plan]")).to_have_text("6 rows")
+        assert violations(page) == []
+        page.locator("[data-lab=run]").click()
+        assert world.held.wait(PATIENCE / 1000)
+        expect(page.locator("#sd-run")).to_be_disabled()
+        page.locator("[data-lab=cancel]").click()
+        (worker,) = demo.built._workers.values()
+        assert worker.stop.wait(PATIENCE / 1000)
+        world.go.set()
+        expect(page.locator("[data-lab=told]")).to_contain_text("Cancelled.")
+        progress = page.locator("[data-lab=progress]")
+        expect(progress).to_have_text(re.compile(r"^[1-5] of 6 rows$"))
+        page.locator("[data-lab=resume]").click()
+        expect(page.locator("[data-lab=told]")).to_contain_text("Done.")
+        expect(progress).to_have_text("6 of 6 rows")
+        expect(page.locator(".sd-lab .sd-table tbody tr")).to_have_count(7)
+        expect(page.locator(".sd-lab-chart svg")).to_have_count(1)
+        assert violations(page) == []
+        kept = _downloads(page, tmp_path)
+        _loads_again(page, demo, kept["json"], tmp_path)
+    finally:
+        world.go.set()
+        next(served, None)
+
+
+def _downloads(page: Page, folder: Path) -> dict[str, Path]:
+    files = {}
+    for kind in ("json", "csv", "md"):
+        with page.expect_download() as coming:
+            page.locator(f"[data-keep={kind}]").click()
+        files[kind] = folder / f"kept.{kind}"
+        coming.value.save_as(files[kind])
+    assert read(files["json"]).done and files["csv"].read_text("utf-8").count("\n") == 7
+    assert "| chat " in files["md"].read_text("utf-8")
+    return files
+
+
+def _loads_again(page: Page, demo: Demo, file: Path, folder: Path) -> None:
+    """Without its last row, in another language; then what is no result."""
+    document = json.loads(file.read_text("utf-8"))
+    part = folder / "part.json"
+    part.write_text(json.dumps(document | {"rows": document["rows"][:-1]}), "utf-8")
+    page.locator("[data-lab=file]").set_input_files(part)
+    expect(page.locator("[data-lab=told]")).to_contain_text("Loaded")
+    expect(page.locator("[data-lab=progress]")).to_have_text("5 of 6 rows")
+    expect(page.locator("#sd-lab-gammas")).to_have_value("2")
+    page.locator("[data-lab=resume]").click()
+    expect(page.locator("[data-lab=told]")).to_contain_text("Done.")
+    page.locator("[data-head=language]").select_option("zh-CN")
+    part.write_text("<img src=x onerror=alert(1)>", "utf-8")
+    page.locator("[data-lab=file]").set_input_files(part)
+    expect(page.locator("[data-lab=told]")).to_contain_text("无法载入此文件")
+    page.keyboard.press("Escape")
+    expect(page.locator("#sd-prompt")).to_be_visible()
