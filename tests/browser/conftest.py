@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
+from specdemo.models.pair_options import NGRAM, PairSpec
 from specdemo.ui.desk import Desk, Loaded
 from specdemo.ui.engine import Engine
 from specdemo.ui.page import Page as BuiltPage
@@ -69,12 +70,12 @@ def serve(engine: Engine, spec: object, script: Synthetic) -> Iterator[Demo]:
     """Launch the page on a free port, its pair loading."""
     desk = Desk(engine, spec)
     desk.open()
-    yield from serve_desk(desk, script)
+    yield from serve_desk(desk, script, spec.drafter if isinstance(spec, PairSpec) else NGRAM)
 
 
-def serve_desk(desk: Desk | ClosedDesk, script: Synthetic) -> Iterator[Demo]:
-    """Launch the page over a desk."""
-    built = BuiltPage(desk)
+def serve_desk(desk: Desk | ClosedDesk, script: Synthetic, drafter: str = NGRAM) -> Iterator[Demo]:
+    """Launch the page over a desk; drafter: what Settings begin with."""
+    built = BuiltPage(desk, drafter)
     _, url, _ = built.blocks.launch(prevent_thread_lock=True, quiet=True, **launch_options())
     yield Demo(url, desk, script, built)
     built.blocks.close(verbose=False)

@@ -592,5 +592,5 @@ STRINGS = {
     # what the floors below say
     "then": "{first} {rest}",
     # what the floors below say
-    "device.cpu": "CPU, {threads} threads",
+    "device.cpu": "CPU, threads: {threads}",
 }
