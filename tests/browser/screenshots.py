@@ -253,13 +253,11 @@ def scripted(browser: Browser, folder: Path, names: list[str]) -> None:
 
 
 def embedded(browser: Browser, folder: Path) -> None:
-    """The finished page over the embedded model."""
+    """The finished page over the embedded model, as it stands: its first prompt, its defaults."""
     with served(serve(real_engine(), PairSpec(drafter=default_drafter(EMBEDDED)), Synthetic())) as demo:
         for name, link in (("screenshot", ""), ("screenshot-dark", "?__theme=dark")):
             with standing(browser, demo.url + link, DESKTOP, "en-US") as page:
                 page.wait_for_selector(".sd-pair[data-state=ready]", timeout=300_000)
-                page.get_by_role("button", name="Quote").click()
-                page.wait_for_function("() => document.querySelector('#sd-prompt textarea').value.startsWith('Repeat')")
                 page.click("#sd-run")
                 page.wait_for_selector(".sd-score[data-state=done]", timeout=300_000)
                 picture(page, folder, name)
