@@ -246,3 +246,20 @@ def test_ended_is_the_last_event() -> None:
     worker.thread.join(30)
     seen = worker.drain(1.0)
     assert seen[-1] == Ended(False)
+
+
+def test_a_visitor_who_leaves_frees_the_device_and_keeps_what_was_measured() -> None:
+    world = Held(hold_at=30)
+    page = Page(a_desk(world))
+    visitor = SimpleNamespace(session_hash="ann", headers={}, client=None)
+    values = tuple(block.value for block in page.controls.inputs)
+    going = page.lab.run(visitor, SimpleNamespace(_data={"experiment": "tasks", "options": SHORT}), *values)
+    next(going)
+    next(going)
+    assert world.held.wait(30)
+    (worker,) = page._workers.values()
+    going.close()
+    assert worker.stop.is_set() and not page._workers and not page._going
+    world.go.set()
+    worker.thread.join(30)
+    assert not worker.thread.is_alive() and len(page.desk.line) == 0 and world.steps == 31
