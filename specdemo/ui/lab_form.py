@@ -115,7 +115,11 @@ class Form:
         read = one.metadata["read"]
         usual = self._drafters if read == Several(DRAFTER) else one.default
         value = BEGIN_WITH[experiment].get(one.name, usual)
-        field: dict[str, Any] = {"name": one.name, "value": "" if value is None else typed(value)}
+        field: dict[str, Any] = {
+            "name": one.name,
+            "value": "" if value is None else typed(value),
+            "usual": "" if usual is None else typed(usual),  # what an empty field comes to
+        }
         match read:
             case Number(kind, low, high):
                 high = self._most(one.name) or high

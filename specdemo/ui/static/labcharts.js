@@ -2,6 +2,7 @@
 sd.labCharts = (() => {
   const { shape, label, path, bar } = sd.chart;
   const word = (text) => sd.say(`lab.w.${text}`) || sd.say(`lab.k.${text}`) || text;
+  const COMPARED = ["plain", "should be"]; // series that another one is held against
   const figure = (value) => (value >= 100 ? value.toFixed(0) : value >= 10 ? value.toFixed(1) : value.toFixed(2));
 
   const wide = (text) => [...text].reduce((sum, one) => sum + (one > "\u2e80" ? 13 : 7), 0); // pixels, about
@@ -33,13 +34,13 @@ sd.labCharts = (() => {
     for (const tick of ticks) nodes.push(path(`M${x(tick)} 0V${height - 20}`, "c-grid"), label(x(tick), height - 4, chart.even === null ? tick : `${tick}×`, "", "middle"));
     chart.places.forEach((place, i) => {
       const top = each * i + 4;
-      if (many) nodes.push(label(0, top + 12, word(place), "k"));
+      if (many) nodes.push(label(0, top + 12, /^\d+$/.test(place) ? `${word(chart.across)} ${place}` : word(place), "k"));
       chart.series.forEach((name, j) => {
         const y = top + (many ? HEAD : 0) + LINE * j, mark = chart.marks[j][i];
         nodes.push(label(many ? 10 : 0, y + 14, many ? word(name) : word(place), many ? "" : "k"));
         if (!mark) return nodes.push(label(x(from) + 6, y + 14, "–"));
         const [value, low, high] = mark;
-        nodes.push(bar(Math.min(x(from), x(value)), y + 3, Math.abs(x(value) - x(from)), 14, value < from || (chart.even === null && j === 0 && many) ? "f-base" : "f-spec"));
+        nodes.push(bar(Math.min(x(from), x(value)), y + 3, Math.abs(x(value) - x(from)), 14, value < from || COMPARED.includes(name) ? "f-base" : "f-spec"));
         if (low !== null) nodes.push(path(`M${x(low)} ${y + 10}H${x(high)}M${x(low)} ${y + 6}V${y + 14}M${x(high)} ${y + 6}V${y + 14}`, "c-tick"));
         nodes.push(label(Math.max(x(value), x(high ?? value), x(from)) + 6, y + 14, figure(value), "k"));
       });
@@ -57,7 +58,7 @@ sd.labCharts = (() => {
     if (chart.even !== null) nodes.push(path(`M${left} ${y(chart.even)}H${width}`, "c-even"));
     chart.places.forEach((place, i) => nodes.push(label(x(i), height - 4, place, "", "middle")));
     nodes.push(label(0, 10, word(chart.across)));
-    const plainly = (j) => (chart.series.includes("plain") ? j === chart.series.indexOf("plain") : j > 0);
+    const plainly = (j) => (chart.series.some((name) => COMPARED.includes(name)) ? COMPARED.includes(chart.series[j]) : j > 0);
     let named = 0;
     chart.series.forEach((name, j) => {
       const points = chart.marks[j].map((mark, i) => mark && [x(i), y(mark[0]), mark]).filter(Boolean);

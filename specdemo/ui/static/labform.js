@@ -37,7 +37,7 @@ sd.labForm = (form, changed) => {
     input.id = id;
     input.type = field.as === "number" ? "number" : "text";
     input.value = field.value;
-    input.placeholder = sd.say(`lab.o.${field.name}.empty`);
+    input.placeholder = field.usual || sd.say(`lab.o.${field.name}.empty`);
     if (field.as !== "number") return Object.assign(input, { spellcheck: false, autocomplete: "off", maxLength: 300 });
     input.step = field.whole ? 1 : "any";
     input.inputMode = field.whole ? "numeric" : "decimal";

@@ -68,7 +68,7 @@ LAB = {
         "提示词越多，区间越窄，用时越长。",
         "提示詞越多，區間越窄，用時越長。",
     ),
-    "lab.o.per_kind.empty": ("as the command has it", "同命令行", "同命令列"),
+    "lab.o.per_kind.empty": ("all", "全部", "全部"),
     "lab.o.seed": ("Seed", "种子", "種子"),
     "lab.o.seed.about": (
         "Of the first prompt's sampling; each next one has the next.",
