@@ -15,6 +15,7 @@ from specdemo.lab.registry import EXPERIMENTS
 from specdemo.ui.desk import Desk
 from specdemo.ui.lab import Lab
 from specdemo.ui.lab_brought import LARGEST, brought
+from specdemo.ui.lab_drawn import drawn
 from specdemo.ui.lab_form import MOST_ROWS, Asked, Form, FormRefused
 from specdemo.ui.lab_show import LabShow
 from specdemo.ui.lab_worker import LabOrder, LabWorker
@@ -23,7 +24,7 @@ from specdemo.ui.replay import ClosedDesk
 from specdemo.ui.text import LANGUAGES, STRINGS, tell
 from specdemo.ui.visitors import OWN, PUBLIC
 from specdemo.ui.worker import Ended, Refused
-from tests.lab.worlds import World
+from tests.lab.worlds import World, first
 from tests.threads import one_thread  # noqa: F401
 from tests.ui.lab_world import Held, world_engine
 
@@ -119,6 +120,31 @@ def test_a_run_measures_every_row_and_gives_the_device_back() -> None:
     told = table["lines"][0][table["head"].index("speedup")]
     assert told.startswith(f"{chart['marks'][0][0][0]:.2f} (") and shown["result"]["findings"]
     assert not desk.stayed("ann") and desk.stayed("ann"), "no visitor's words are taken for those in the caches"
+
+
+@pytest.mark.parametrize(
+    ("name", "charts", "maps"), [("sweep", 0, 2), ("length", 1, 0), ("router", 1, 0), ("quality", 1, 0)]
+)
+def test_every_experiment_is_drawn_however_few_rows_there_are(name: str, charts: int, maps: int) -> None:
+    world = World(drafters={"ngram": first(1), "embedded": first(3)})
+    small = {
+        "kinds": "chat,code",
+        "max_new_tokens": "8",
+        "checkpoints": "8,16",
+        "gammas": "1,2",
+        "temperatures": "0,1",
+    }
+    asked = OWN_FORM.read(name, begin_with(OWN_FORM, name) | small)
+    worker, show = run(a_desk(world), asked)
+    assert state(show)["state"] == "done" and world.steps
+    whole = state(show)["result"]
+    assert (len(whole["charts"]), len(whole["maps"])) == (charts, maps)
+    for chart in whole["charts"]:
+        assert all(len(marks) == len(chart["places"]) for marks in chart["marks"])
+        assert len(chart["marks"]) == len(chart["series"]) and any(map(any, chart["marks"]))
+    for n in (0, 1, len(worker.result.rows) // 2):
+        part = drawn(asked.experiment, worker.result.model_copy(update={"rows": worker.result.rows[:n]}))
+        assert part["done"] == n and json.dumps(part)
 
 
 def test_it_is_cancelled_within_a_step_keeps_its_rows_and_goes_on_with_the_others() -> None:
