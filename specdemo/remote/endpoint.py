@@ -133,9 +133,9 @@ class Endpoint:
             except (openai.OpenAIError, httpx.HTTPError, ValueError) as error:
                 raise self._fault(error) from None
         with messages:
-            yield from self._chunks(messages)
+            yield from self._chunks(messages, settings)
 
-    def _chunks(self, messages: openai.Stream) -> Iterator[wire.Chunk]:
+    def _chunks(self, messages: openai.Stream, settings: dict[str, Any]) -> Iterator[wire.Chunk]:
         ended = False
         try:
             for message in messages:
@@ -145,7 +145,8 @@ class Endpoint:
                 ended = ended or any(choice.finish_reason for choice in chunk.choices)
                 yield chunk
         except (openai.OpenAIError, httpx.HTTPError, ValueError, AttributeError, TypeError) as error:
-            raise self._fault(error) from None
+            refused = not ended and isinstance(error, openai.APIError) and _named(settings, error.message)
+            raise (self._refused(400, error.message, settings) if refused else self._fault(error)) from None
         if not ended:
             raise RemoteFault(
                 f"The server at {self.name} ended its answer in the middle: see what it logged, and run again."
@@ -203,11 +204,10 @@ class Endpoint:
 
     def _refused(self, status: int, text: str, settings: dict[str, Any]) -> RemoteFault:
         """A 400: of a setting that the person chose, where the answer names one."""
-        named = next((name for name in settings if name in text), None)
+        named = _named(settings, text)
         if named is None:
             return RemoteFault(self._status(status, text, "/v1/completions"))
-        option = f"--{named.replace('_', '-')}"
-        return RemoteFault(f"The server at {self.name} does not take {named} ({_said(text)}): leave {option} out.")
+        return RemoteFault(f"The server at {self.name} does not take this {named} ({_said(text)}): leave it off.")
 
     def _status(self, status: int, text: str, path: str) -> str:
         """An answer that is no 200, in a sentence."""
@@ -224,6 +224,11 @@ class Endpoint:
             case _ if status >= 500:
                 return f"{where} failed with status {status} ({_said(text)}): see what it logged, and run again."
         return f"{where} refuses the request with status {status}: {_said(text)}."
+
+
+def _named(settings: dict[str, Any], text: str) -> str | None:
+    """The setting that an answer speaks of."""
+    return next((name for name in settings if name in text), None)
 
 
 def _said(text: str) -> str:

@@ -1,9 +1,9 @@
 """What does a server send? Every path, name and shape that is expected of vLLM's OpenAI server, and nowhere else.
 
-Written from vLLM's documentation and source, and tried against transcripts written by hand only. Three things may be
-otherwise on a running server: that a chunk is one engine step (agreement.py therefore never takes it for granted),
-that `metrics.speculative_decoding` keeps its shape (vLLM calls it experimental; where it does not fit it is left out),
-and that a scrape right after the last chunk already counts that chunk's step.
+Written from vLLM's documentation and source, and held against what vLLM 0.32 really sent (tests/data/vllm): there a
+chunk was one engine step, also while the server had another request; a scrape right after the last chunk counted its
+step; a refusal of a parameter came inside the stream. agreement.py takes none of it for granted: another version, or a
+busy server, may gather steps, and vLLM calls `metrics.speculative_decoding` experimental.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A small local server that speaks vLLM's format from transcripts written by hand."""
+"""A small local server that speaks vLLM's format from transcripts, written by hand or recorded of a real one."""
 
 from __future__ import annotations
 
@@ -10,12 +10,33 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 DATA = Path(__file__).resolve().parents[1] / "data" / "remote"
+RECORDED = Path(__file__).resolve().parents[1] / "data" / "vllm"
 WORDS = {10: "The", 11: " cat", 12: " sat", 13: " on", 14: " the", 15: " mat", 16: ".", 17: " The", 2: "</s>"}
 Answer = tuple[int, str | bytes]
 
 
 def transcript(name: str) -> str:
     return (DATA / f"by_hand_{name}").read_text("utf-8")
+
+
+def messages(sse: str) -> list[dict]:
+    return [json.loads(line[6:]) for line in sse.splitlines() if line.startswith("data: {")]
+
+
+def recorded(name: str) -> Script:
+    """A server that says what a real one said; it spells what its plain neighbour wrote token by token."""
+    script = Script()
+    text = (RECORDED / f"{name}.sse").read_text("utf-8")
+    script.stream = (200, text)
+    script.metrics = [(RECORDED / f"{name}.{when}.prom").read_text("utf-8") for when in ("before", "after")]
+    script.models = (200, json.dumps({"data": [{"id": "model", "max_model_len": 1024}]}))
+    script.room = 1024
+    prompt = messages(text)[0]["choices"][0]["prompt_token_ids"]
+    script.tokens = lambda body: prompt
+    written = messages((RECORDED / "plain.sse").read_text("utf-8")) + messages(text)
+    single = [one["choices"][0] for one in written if one["choices"] and len(one["choices"][0]["token_ids"]) == 1]
+    script.words = {one["token_ids"][0]: one["text"] for one in single}
+    return script
 
 
 class Script:
@@ -33,6 +54,8 @@ class Script:
         self.models: Answer = (200, json.dumps({"object": "list", "data": [{"id": "tiny", "max_model_len": 64}]}))
         self.template = True
         self.tokenizer = True
+        self.room = 64
+        self.words = WORDS
         self.location = ""
         self.silent = False
         self.cut = False  # says that more comes, and closes
@@ -49,9 +72,9 @@ class Script:
         if path == "/tokenize" and self.tokenizer:
             if "messages" in body and not self.template:
                 return 400, json.dumps({"error": {"message": "no chat template"}})
-            return 200, json.dumps({"count": 3, "max_model_len": 64, "tokens": self.tokens(body)})
-        if path == "/detokenize" and self.tokenizer:
-            return 200, json.dumps({"prompt": "".join(WORDS[i] for i in body["tokens"])})
+            return 200, json.dumps({"max_model_len": self.room, "tokens": self.tokens(body)})
+        if path == "/detokenize" and self.tokenizer and all(i in self.words for i in body["tokens"]):
+            return 200, json.dumps({"prompt": "".join(self.words[i] for i in body["tokens"])})
         if path == "/v1/completions":
             return self.stream(body) if callable(self.stream) else self.stream
         return 404, json.dumps({"detail": "Not Found"})

@@ -229,7 +229,7 @@ def test_a_setting_that_the_server_refuses_is_named(run) -> None:
     script = Script()
     script.stream = (400, json.dumps({"error": {"message": "Unknown parameter: top_k"}}))
     lane, _, _ = run(script, top_k=5)
-    assert "leave --top-k out" in lane.fault
+    assert "does not take this top_k" in lane.fault and "leave it off" in lane.fault
 
 
 def test_a_silent_server_is_given_up(run) -> None:
