@@ -158,6 +158,20 @@ class Known:
     pair: dict[str, str] = field(default_factory=dict)
     environment: dict[str, str] = field(default_factory=dict)
 
+    @property
+    def remote(self) -> bool:
+        """Whether the lanes ran on servers, which do not tell drafting from verifying, nor any probability."""
+        return "clock" in self.pair
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """A race that is over and better known than while it ran: all of it, in place of what was told before."""
+
+    request: Request
+    known: Known
+    written: tuple[Wrote, ...]
+
 
 class RaceRecord:
     """Both lanes' recordings, while they run and after. parting: what was measured where the texts part."""
@@ -181,6 +195,13 @@ class RaceRecord:
     def add(self, wrote: Wrote) -> None:
         """Take the next step of either lane."""
         self.lanes[wrote.lane].add(wrote)
+
+    def settle(self, settled: Settled) -> None:
+        """Take what is known now in place of what was taken while the race ran."""
+        self.request, self.known = settled.request, settled.known
+        self.lanes = {lane: Recording(lane) for lane in Lane}
+        for wrote in settled.written:
+            self.add(wrote)
 
     def metrics(self, lane: Lane) -> LaneMetrics:
         """A lane's figures."""

@@ -17,16 +17,10 @@ from pydantic import BaseModel
 
 from specdemo.remote import wire
 from specdemo.remote.counters import Counters, Unreadable, parse
+from specdemo.remote.faults import NotOffered, RemoteFault
 
+Messages = list[dict[str, str]]
 LARGEST_ANSWER = 16 * 1024 * 1024  # bytes of an answer that is no stream
-
-
-class RemoteFault(Exception):
-    """A server that cannot be raced on, or no longer; the message is a sentence for a person, with the next step."""
-
-
-class NotOffered(RemoteFault):
-    """The server has no such path, or refuses what was asked there."""
 
 
 def address(url: str) -> str:
@@ -44,6 +38,11 @@ def address(url: str) -> str:
         raise RemoteFault(f"A server's address ends at its port or with /v1, not with {short(parts.path)}.")
     host = f"[{host}]" if ":" in host else host
     return f"{parts.scheme}://{host}" + (f":{port}" if port else "")
+
+
+def bare(messages: Messages) -> str:
+    """What was said, without a chat template."""
+    return "\n\n".join(one["content"] for one in messages)
 
 
 class Endpoint:
@@ -79,17 +78,22 @@ class Endpoint:
         except (RemoteFault, Unreadable, UnicodeDecodeError):
             return None
 
-    def encode(self, model: str, prompt: str) -> tuple[wire.Tokenized | None, bool]:
-        """The prompt's ids by the server's own chat template, and whether it has one; None: it cannot say."""
-        messages = [{"role": "user", "content": prompt}]
+    def encode(self, model: str, messages: Messages, thinking: bool | None = None) -> wire.Tokenized | None:
+        """The ids of what was said, by the server's own chat template, else of the bare text; None: it cannot say.
+
+        thinking: as the template has it where it is None.
+        """
+        body: dict[str, Any] = {"model": model, "messages": messages}
+        if thinking is not None:
+            body["chat_template_kwargs"] = {"enable_thinking": thinking}
         try:
-            return self._ask(wire.TOKENIZE, wire.Tokenized, {"model": model, "messages": messages}), True
+            return self._ask(wire.TOKENIZE, wire.Tokenized, body)
         except NotOffered:
-            pass
+            self._drop("the chat template")
         try:
-            return self._ask(wire.TOKENIZE, wire.Tokenized, {"model": model, "prompt": prompt}), False
+            return self._ask(wire.TOKENIZE, wire.Tokenized, {"model": model, "prompt": bare(messages)})
         except NotOffered:
-            return None, False
+            return None
 
     def tokens(self, model: str, text: str) -> list[int]:
         """The ids of a text that the server wrote, where it gave none with it."""
@@ -113,7 +117,7 @@ class Endpoint:
         self, model: str, prompt: str | Sequence[int], max_tokens: int, settings: dict[str, Any]
     ) -> Iterator[wire.Chunk]:
         """One completion's chunks as they arrive; raises RemoteFault, also in the middle."""
-        optional = dict(wire.OPTIONAL)
+        optional = {name: value for name, value in wire.OPTIONAL.items() if name not in self.dropped}
         while True:
             try:
                 messages = self._openai.completions.create(
@@ -129,7 +133,7 @@ class Endpoint:
                 if unknown is None:
                     raise self._refused(error.status_code, error.response.text, settings) from None
                 del optional[unknown]
-                self.dropped.append(unknown)
+                self._drop(unknown)
             except (openai.OpenAIError, httpx.HTTPError, ValueError) as error:
                 raise self._fault(error) from None
         with messages:
@@ -151,6 +155,10 @@ class Endpoint:
             raise RemoteFault(
                 f"The server at {self.name} ended its answer in the middle: see what it logged, and run again."
             )
+
+    def _drop(self, what: str) -> None:
+        if what not in self.dropped:
+            self.dropped.append(what)
 
     def _ask(self, path: str, shape: type[wire.Shape], message: dict[str, Any] | None = None) -> wire.Shape:
         answer = self._answer("GET" if message is None else "POST", path, message)

@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from queue import SimpleQueue
 from typing import Any
 
@@ -20,19 +19,11 @@ from specdemo.recording import Wrote
 from specdemo.remote import wire
 from specdemo.remote.agreement import Round, counted, told
 from specdemo.remote.counters import Counters, difference
-from specdemo.remote.endpoint import Endpoint, RemoteFault, short
+from specdemo.remote.endpoint import Endpoint, short
+from specdemo.remote.facts import UNTOLD, Provenance
+from specdemo.remote.faults import RemoteFault
 
-UNTOLD = -1  # the id of a drafted token that was not accepted: no server tells it
 SCRAPES_APART = 0.25  # seconds: a scrape may be older than the last chunk
-
-
-class Provenance(StrEnum):
-    """How it is known who is responsible for each token."""
-
-    TOLD = "told by the server for this request"
-    COUNTED = "from chunks that agree with the server's counters"
-    PLAIN = "the server does not speculate"
-    UNKNOWN = "approximate: chunks, not engine steps"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +97,10 @@ class RemoteLane:
                         return
         finally:
             self._stopped.set()
+
+    def stop(self) -> None:
+        """Let go of the stream with its next chunk, whereupon the server ends the request."""
+        self._stopped.set()
 
     def settle(self, server_times: bool) -> list[Wrote]:
         """The lane's steps with all that can be known of them. server_times: by the server's clock, not by arrivals."""

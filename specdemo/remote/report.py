@@ -7,23 +7,8 @@ from specdemo.metrics import Speed
 from specdemo.race import Lane
 from specdemo.recording import RaceRecord
 from specdemo.remote.counters import Counters
-from specdemo.remote.lane import Provenance, RemoteLane
-
-ARRIVALS = "arrival times, network included"
-SERVER = "the servers' own; steps share it as their arrivals did"
-
-
-def facts(lanes: dict[Lane, RemoteLane], server_times: bool) -> dict[str, str]:
-    """Plain facts of the lanes, as the traces keep them."""
-    found = {"target": lanes[Lane.BASELINE].asked.model, "clock": SERVER if server_times else ARRIVALS}
-    for lane, one in lanes.items():
-        found[f"{lane.value} server"] = one.endpoint.name
-        found[f"{lane.value} provenance"] = one.provenance.value
-        if one.retokenised:
-            found[f"{lane.value} token ids"] = "re-tokenised from the text, chunk by chunk"
-        if one.endpoint.dropped:
-            found[f"{lane.value} dropped"] = ", ".join(one.endpoint.dropped)
-    return found
+from specdemo.remote.facts import Provenance
+from specdemo.remote.lane import RemoteLane
 
 
 def verdict(record: RaceRecord, lanes: dict[Lane, RemoteLane]) -> list[str]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from specdemo.remote.endpoint import Endpoint, RemoteFault, address
+from specdemo.remote.endpoint import Endpoint, address
+from specdemo.remote.faults import RemoteFault
 from tests.remote.server import Script, serving
 
 

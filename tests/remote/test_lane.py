@@ -13,7 +13,8 @@ from specdemo.metrics import LaneMetrics
 from specdemo.race import Lane
 from specdemo.remote import lane as remote_lane
 from specdemo.remote.endpoint import Endpoint
-from specdemo.remote.lane import UNTOLD, Asked, Provenance, RemoteLane
+from specdemo.remote.facts import UNTOLD, Provenance
+from specdemo.remote.lane import Asked, RemoteLane
 from tests.remote.server import Script, serving, transcript
 
 SPECULATIVE = {"stream": "speculative.sse", "metrics": ("before.prom", "after.prom")}

@@ -15,7 +15,8 @@ from specdemo.recording import Wrote
 from specdemo.remote import lane as remote_lane
 from specdemo.remote.counters import difference, parse
 from specdemo.remote.endpoint import Endpoint
-from specdemo.remote.lane import Asked, Provenance, RemoteLane
+from specdemo.remote.facts import Provenance
+from specdemo.remote.lane import Asked, RemoteLane
 from specdemo.remote.wire import Chunk, read
 from tests.remote.server import RECORDED, Script, messages, recorded, serving
 
