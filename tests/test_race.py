@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from specdemo import race as race_module
+from specdemo.decoding.draft_length import Levels
 from specdemo.decoding.faults import DecodingFault
 from specdemo.decoding.params import SamplingParams
 from specdemo.decoding.runner import Output
@@ -36,6 +37,7 @@ class ToyPair:
     target: ChainRunner = field(default_factory=lambda: ChainRunner(CHAIN))
     target_twin: ChainRunner = field(default_factory=lambda: ChainRunner(CHAIN))
     drafter: ModelDrafter = field(default_factory=lambda: ModelDrafter(ChainRunner(CHAIN.like(0.7))))
+    levels: Levels = field(default_factory=Levels)
 
 
 REQUEST = Request(prompt_ids=(1, 2, 3), max_new_tokens=20, gamma=3)

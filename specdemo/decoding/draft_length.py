@@ -64,21 +64,77 @@ class Additive(Policy):
             self._window.clear()
 
 
+LOW, HIGH = 3, 6
+
+
+def _level(acceptance: float | None) -> int:
+    """Of the two lengths, the one for so much of the drafts accepted; the lower one where nothing is known."""
+    return LOW if acceptance is None or acceptance < 0.6 else HIGH
+
+
 class TwoLevels(Policy):
     """6 where the last ten steps that drafted accepted at least 0.6 of their drafts, else 3; never over `longest`."""
 
-    LOW, HIGH = 3, 6
-
     def __init__(self, longest: int) -> None:
-        self._low, self._high = min(self.LOW, longest), min(self.HIGH, longest)
+        self._longest = longest
         self._window = _Window(10)
 
     def next(self) -> int:
-        rate = self._window.acceptance
-        return self._low if rate is None or rate < 0.6 else self._high
+        return min(_level(self._window.acceptance), self._longest)
 
     def learn(self, step: Step) -> None:
         self._window.add(step)
+
+
+class Levels:
+    """What one run's drafts say about the next run's: the state of the two levels across runs.
+
+    The level begins low and is set anew after every `every` requests, by what these accepted / drafted; one that
+    drafted nothing counts and says nothing, one that was broken off does not count. The state belongs to a pair, so
+    that another drafter begins anew, and so does whoever resets it.
+    """
+
+    EVERY = 5
+
+    def __init__(self, every: int = EVERY) -> None:
+        self.every = every
+        self.reset()
+
+    def reset(self) -> None:
+        """As before the first request."""
+        self.level = LOW
+        self._begin()
+
+    def _begin(self) -> None:
+        self.requests = self.accepted = self.drafted = 0  # since the level was set
+
+    def end(self, accepted: int, drafted: int) -> None:
+        """One more request has come to its end, with so many drafted tokens."""
+        self.requests += 1
+        self.accepted += accepted
+        self.drafted += drafted
+        if self.requests == self.every:
+            if self.drafted:
+                self.level = _level(self.accepted / self.drafted)
+            self._begin()
+
+
+class AcrossRuns(Policy):
+    """The level of `levels` for the whole run, never over `longest`; the run's end is told to them."""
+
+    def __init__(self, longest: int, levels: Levels) -> None:
+        self.gamma = min(levels.level, longest)
+        self._levels = levels
+        self._accepted = self._drafted = 0
+
+    def next(self) -> int:
+        return self.gamma
+
+    def learn(self, step: Step) -> None:
+        self._accepted += step.accepted
+        self._drafted += len(step.drafted)
+        if step.stop:
+            self._levels.end(self._accepted, self._drafted)
 
 
 class Heuristic(Policy):
@@ -211,7 +267,7 @@ class AcceptanceFallback(Fixed):
         self._window.add(step)
 
 
-POLICIES: dict[DraftLength, type[Policy]] = {
+POLICIES: dict[DraftLength, type[Policy]] = {  # those that know one run
     DraftLength.FIXED: Fixed,
     DraftLength.ADDITIVE: Additive,
     DraftLength.TWO_LEVELS: TwoLevels,
@@ -226,6 +282,13 @@ POLICIES: dict[DraftLength, type[Policy]] = {
 }
 
 
-def policy(choice: DraftLength, gamma: int) -> Policy:
-    """A new run's policy. gamma: the draft length, for those that move the longest; 0 is plain decoding under any."""
-    return POLICIES[choice](gamma) if gamma else Fixed(0)
+def policy(choice: DraftLength, gamma: int, levels: Levels | None = None) -> Policy:
+    """A new run's policy. gamma: the draft length, for those that move the longest; 0 is plain decoding under any.
+
+    levels: what the runs before have left, for the one that asks for it; None: there were none.
+    """
+    if not gamma:
+        return Fixed(0)
+    if choice is DraftLength.ACROSS_RUNS:
+        return AcrossRuns(gamma, levels or Levels())
+    return POLICIES[choice](gamma)

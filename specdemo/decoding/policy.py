@@ -15,7 +15,8 @@ from specdemo.decoding.steps import Step, Why
 
 
 class Policy:
-    """One run's draft lengths; another run takes another object, so that nothing leaks from one into the next.
+    """One run's draft lengths; another run takes another object, so that nothing leaks from one into the next. What
+    does pass from run to run (draft_length.Levels) is an object of its own, handed in.
 
     why: of the last answer of `next`. drafts: False once no draft will be asked for again in this run, as from the
     start where γ is 0; the drafter is not kept up to date any more then.

@@ -44,6 +44,7 @@ class DraftLength(StrEnum):
     FIXED = "fixed"
     ADDITIVE = "additive"
     TWO_LEVELS = "two levels"
+    ACROSS_RUNS = "across runs"
     HEURISTIC = "heuristic"
     CONFIDENCE = "confidence"
     ENTROPY = "entropy"

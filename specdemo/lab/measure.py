@@ -27,10 +27,12 @@ def fill(
 ) -> Iterator[Row | None]:
     """Measure the cells that the result lacks: each row once it is kept, and None after every step of a lane.
 
+    What runs leave for the next ones (Pair.levels) begins anew here, and again where a stopped result is gone on with.
     However it ends, the result then has the findings of its rows and says what else used the processor.
     """
     from specdemo.environment import Watch  # imports torch
 
+    pair.levels.reset()
     watch = Watch()
     todo = missing(cells, result.rows)
     running = experiment.run(pair, options, todo)

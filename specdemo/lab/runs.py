@@ -77,6 +77,7 @@ def warm_up(contestants: Sequence[tuple[Pair, Request]]) -> Generator[None, None
         short = replace(request, max_new_tokens=min(WARM_UP, request.max_new_tokens))
         for lane in Lane:
             yield from followed(lanes(pair, short)[lane])
+        pair.levels.reset()
 
 
 def texts(pair: Pair, request: Request, baseline: LaneMetrics, speculative: LaneMetrics) -> Row:

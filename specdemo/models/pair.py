@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 
 import torch
 from transformers import PreTrainedTokenizerBase
 
+from specdemo.decoding.draft_length import Levels
 from specdemo.decoding.drafter import Drafter
 from specdemo.decoding.equal_shapes import EqualShapes
 from specdemo.decoding.promise import Probe, Promise, probe
@@ -54,6 +55,7 @@ class Pair:
     probe: what may be promised of the two lanes' texts. padding: a plain step of the lanes over the fastest plain step
     that the target has; more than 1 only where forwards are padded (see EqualShapes). facts: what was loaded, to print.
     draft_cost: of a drafted token, as a share of that fastest step; None for lookup, and where it cannot be measured.
+    levels: what runs of this pair leave for its next ones, under the policy that asks for it.
     """
 
     spec: PairSpec
@@ -68,6 +70,7 @@ class Pair:
     facts: dict[str, str]
     padding: float = 1.0
     draft_cost: float | None = None
+    levels: Levels = field(default_factory=Levels)
 
     @property
     def tokenizer(self) -> PreTrainedTokenizerBase:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 
@@ -15,6 +15,7 @@ from specdemo.decoding import cost_optimal
 from specdemo.decoding import speculative as loop
 from specdemo.decoding.draft_length import (
     AcceptanceFallback,
+    AcrossRuns,
     Additive,
     Confidence,
     CostOptimal,
@@ -23,6 +24,7 @@ from specdemo.decoding.draft_length import (
     Fixed,
     Heuristic,
     Intervals,
+    Levels,
     Policy,
     TwoLevels,
     policy,
@@ -30,7 +32,7 @@ from specdemo.decoding.draft_length import (
 from specdemo.decoding.ending import Ending, Limits
 from specdemo.decoding.params import SamplingParams
 from specdemo.decoding.speculative import speculative
-from specdemo.decoding.steps import Drafted, DraftLength, Origin, Rule, Step, Token, Verdict, Why
+from specdemo.decoding.steps import Drafted, DraftLength, Origin, Rule, Step, Stop, Token, Verdict, Why
 from specdemo.drafters.model import ModelDrafter
 from tests.chisquare import assert_follows, power
 from tests.decoding.test_distribution import histogram, long_run, model_drafter
@@ -93,6 +95,42 @@ def test_two_levels_follow_the_rolling_acceptance() -> None:
     assert after(TwoLevels(16), *[6] * 20, 0, 0) == 6, "48 of 60"
     assert after(TwoLevels(16), *[6] * 20, *[0] * 5) == 3
     assert after(TwoLevels(5), 3) == 5 and after(TwoLevels(2), 3) == 2
+
+
+def run(levels: Levels, accepted: int, drafted: int, longest: int = 16) -> int:
+    """One run across the requests whose last step drafted and accepted so much; the length that it was given."""
+    one = AcrossRuns(longest, levels)
+    gamma = one.next()
+    one.learn(step(gamma, gamma))
+    one.learn(replace(step(drafted, accepted), stop=Stop.BUDGET))
+    assert one.next() == gamma, "a run keeps its length to its end"
+    return gamma
+
+
+def test_two_levels_across_runs_change_after_every_n_and_by_these_alone() -> None:
+    levels = Levels(every=2)
+    assert [run(levels, 3, 3), run(levels, 0, 3)] == [3, 3] and levels.level == 6, "9 of 12"
+    assert [run(levels, 0, 14), run(levels, 6, 6)] == [6, 6] and levels.level == 3, "18 of 32, the first two forgotten"
+    assert [run(levels, 0, 4), run(levels, 0, 0)] == [3, 3] and levels.level == 6, "6 of 10 is enough"
+    assert run(levels, 6, 6, longest=4) == 4, "never over γ"
+    levels.reset()
+    assert (levels.level, levels.requests, levels.drafted) == (3, 0, 0)
+
+
+def test_a_run_that_is_broken_off_says_nothing_to_the_next_ones_and_one_without_drafts_moves_nothing() -> None:
+    levels = Levels(every=1)
+    AcrossRuns(16, levels).learn(step(3, 3))
+    assert (levels.level, levels.requests) == (3, 0)
+    levels.end(3, 3)
+    levels.end(0, 0)
+    assert levels.level == 6
+
+
+def test_a_policy_without_levels_begins_low() -> None:
+    assert policy(DraftLength.ACROSS_RUNS, 16).next() == 3
+    levels = Levels(every=1)
+    levels.end(1, 1)
+    assert policy(DraftLength.ACROSS_RUNS, 16, levels).next() == 6
 
 
 def test_two_more_after_all_were_accepted_else_one_less() -> None:

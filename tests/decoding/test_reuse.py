@@ -10,6 +10,7 @@ import torch
 from transformers import PreTrainedModel
 
 from specdemo.bench.random_head import random_head
+from specdemo.decoding.draft_length import Levels
 from specdemo.decoding.drafter import Drafter
 from specdemo.decoding.equal_shapes import EqualShapes
 from specdemo.decoding.kv import KVCache
@@ -43,6 +44,7 @@ class ToyPair:
     context: int = 400
     eos_ids: frozenset[int] = frozenset()
     tokenizer: object = None
+    levels: Levels = field(default_factory=Levels)
 
 
 @dataclass

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import torch
 
+from specdemo.decoding.draft_length import Levels
 from specdemo.drafters.model import ModelDrafter
 from tests.lab.worlds import Tokenizer
 from tests.tables import ChainRunner, Tables
@@ -29,6 +30,7 @@ class Fixed:
     eos_ids: frozenset[int] = frozenset()
     bits_promised: bool = True
     padding: float = 1.0
+    levels: Levels = field(default_factory=Levels)
 
     def __post_init__(self) -> None:
         self.tokenizer = Tokenizer()

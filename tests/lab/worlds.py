@@ -14,6 +14,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from specdemo.decoding.draft_length import Levels
 from specdemo.decoding.drafter import Draft, Draw
 from specdemo.decoding.runner import Output
 from tests.tables import ChainRunner, Tables
@@ -63,6 +64,7 @@ class World:
     bits_promised: bool = True
     now: float = 0.0
     steps: int = 0  # forwards of the target
+    levels: Levels = field(default_factory=Levels)
 
     def __post_init__(self) -> None:
         self.tokenizer = Tokenizer()

@@ -130,6 +130,9 @@ STRINGS = {
     "refused.notwhole": "{name} is {value}; it must be a whole number between {low} and {high}. Change it in Settings.",
     "refused.notnumber": "{name} is not a number. Set it between {low} and {high} in Settings.",
     "refused.choice": "{name} is none of the choices that Settings offers. Choose one there.",
+    "refused.notoken": "This page is open to everybody and takes no token of the model hub. Leave it empty.",
+    "refused.token": "That is no token of the model hub: it is one word of plain characters. Copy it again in "
+    "Settings, or leave it empty.",
     "refused.drafter": "No draft model is named. Give a folder or a hub id in Settings, or choose n-gram lookup.",
     "refused.model": "This page is open to everybody: no other model can be named here than those that its starter "
     "allows: {models}. Choose a drafter in Settings, or run the program on a machine of your own.",
@@ -317,6 +320,7 @@ STRINGS = {
     "draft_length.fixed": "fixed",
     "draft_length.additive": "one more, one less",
     "draft_length.two levels": "two levels, 3 and 6",
+    "draft_length.across runs": "two levels, set every 5 runs",
     "draft_length.heuristic": "two more, one less",
     "draft_length.confidence": "stop below 40 % confidence",
     "draft_length.entropy": "stop above 2 nats of entropy",
@@ -364,6 +368,9 @@ STRINGS = {
     "preset.gated": "gated",
     "target_model": "Target model",
     "target_model.info": "A folder or hub id, perhaps with @revision; empty is the one that this page began with.",
+    "hub_token": "Your token of the model hub",
+    "hub_token.info": "For a gated model whose terms you have accepted. Used for your own loads alone: not stored, shown "
+    "or shared, and not part of a link.",
     "draft_model": "Draft model",
     "draft_model.info": "A folder or hub id: a causal LM with the target's tokenizer, or an EAGLE-3 head made for it; "
     "self is the target's own weights in int8 or int4. With ngram+ before it, lookup drafts where the context has a "

@@ -117,6 +117,8 @@ STRINGS = {
     "refused.notwhole": "{name}为 {value}，应为 {low} 与 {high} 之间的整数。请在设置中修改。",
     "refused.notnumber": "{name}不是数字。请在设置中填 {low} 到 {high} 之间的数。",
     "refused.choice": "{name}不在设置提供的选项之中。请在设置中选择。",
+    "refused.notoken": "本页面对所有人开放，不接受模型 hub 的令牌。请留空。",
+    "refused.token": "这不是模型 hub 的令牌：它应是一个由普通字符组成的词。请在设置中重新复制，或留空。",
     "refused.drafter": "没有指定草稿模型。请在设置中填写文件夹或 hub 名称，或改用 n-gram 查找。",
     "refused.model": "本页面对所有人开放：除启动者允许的模型（{models}）外，不能指定其他模型。"
     "请在设置中选择一种起草方式，或在自己的机器上运行本程序。",
@@ -289,6 +291,7 @@ STRINGS = {
     "draft_length.fixed": "固定",
     "draft_length.additive": "加一减一",
     "draft_length.two levels": "两档：3 与 6",
+    "draft_length.across runs": "两档：每 5 次运行定一次",
     "draft_length.heuristic": "加二减一",
     "draft_length.confidence": "置信度低于 40 % 即停",
     "draft_length.entropy": "熵高于 2 奈特即停",
@@ -332,6 +335,8 @@ STRINGS = {
     "preset.gated": "需授权",
     "target_model": "目标模型",
     "target_model.info": "文件夹或 hub 名称，可带 @版本；留空即本页开始时的目标模型。",
+    "hub_token": "你的模型 hub 令牌",
+    "hub_token.info": "用于你已接受条款的需授权模型。只用于本页的加载：不保存、不显示、不共享，也不进入链接。",
     "draft_model": "草稿模型",
     "draft_model.info": "文件夹或 hub 名称：与目标模型共用分词器的因果语言模型，或为它训练的 EAGLE-3 头；"
     "self 即目标模型自己的 int8 或 int4 权重。"

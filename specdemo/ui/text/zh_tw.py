@@ -117,6 +117,8 @@ STRINGS = {
     "refused.notwhole": "{name}為 {value}，應為 {low} 與 {high} 之間的整數。請在設定中修改。",
     "refused.notnumber": "{name}不是數字。請在設定中填 {low} 到 {high} 之間的數。",
     "refused.choice": "{name}不在設定提供的選項之中。請在設定中選擇。",
+    "refused.notoken": "本頁對所有人開放，不接受模型 hub 的權杖。請留空。",
+    "refused.token": "這不是模型 hub 的權杖：它應是一個由普通字元組成的詞。請在設定中重新複製，或留空。",
     "refused.drafter": "沒有指定草稿模型。請在設定中填寫資料夾或 hub 名稱，或改用 n-gram 查找。",
     "refused.model": "本頁面對所有人開放：除啟動者允許的模型（{models}）外，不能指定其他模型。"
     "請在設定中選擇一種起草方式，或在自己的機器上執行本程式。",
@@ -289,6 +291,7 @@ STRINGS = {
     "draft_length.fixed": "固定",
     "draft_length.additive": "加一減一",
     "draft_length.two levels": "兩檔：3 與 6",
+    "draft_length.across runs": "兩檔：每 5 次執行定一次",
     "draft_length.heuristic": "加二減一",
     "draft_length.confidence": "信心低於 40 % 即停",
     "draft_length.entropy": "熵高於 2 奈特即停",
@@ -332,6 +335,8 @@ STRINGS = {
     "preset.gated": "需授權",
     "target_model": "目標模型",
     "target_model.info": "資料夾或 hub 名稱，可帶 @版本；留空即本頁開始時的目標模型。",
+    "hub_token": "你的模型 hub 權杖",
+    "hub_token.info": "用於你已接受條款的需授權模型。只用於本頁的載入：不保存、不顯示、不共享，也不進入連結。",
     "draft_model": "草稿模型",
     "draft_model.info": "資料夾或 hub 名稱：與目標模型共用分詞器的因果語言模型，或為它訓練的 EAGLE-3 頭；"
     "self 即目標模型自己的 int8 或 int4 權重。"
