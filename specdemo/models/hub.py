@@ -13,6 +13,7 @@ from huggingface_hub import errors, snapshot_download
 from tqdm import tqdm
 
 from specdemo.models.errors import ModelUnavailable, first_line
+from specdemo.models.hub_token import HubToken, given
 from specdemo.models.progress import Progress, watch
 
 # It prints every retry, with addresses; what comes of them is a sentence here.
@@ -30,6 +31,7 @@ def download(
     """Files whose names match a pattern, in the hub's own cache or in the folder `into`.
 
     repository: owner/name, or owner/name@revision where no revision is given: a branch, a tag or a commit.
+    With a visitor's token (see hub_token) the files go into that token's own cache.
     Raises ModelUnavailable; a full disk passes as the OSError it is when the files go into a folder of ours.
     """
     if revision is None and "@" in repository:
@@ -45,6 +47,9 @@ def download(
                 bars.append(self)
 
     arguments = {"revision": revision, "allow_patterns": list(patterns), "local_dir": into, "tqdm_class": SilentBar}
+    visitor = given() if into is None else None
+    if visitor is not None:
+        arguments |= {"token": visitor.reveal(), "cache_dir": visitor.folder()}
     with ThreadPoolExecutor(1) as worker:
         task = worker.submit(snapshot_download, repository, **arguments)
         watch(task.done, lambda: max((bar.n / bar.total for bar in bars if bar.total), default=None), progress, message)
@@ -53,6 +58,8 @@ def download(
     except Exception as error:  # the client raises its own, its HTTP library's and the system's errors
         if into is not None and isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise
+        if visitor is not None:  # no trace of what was sent hangs on the sentence
+            raise _refusal_to(visitor, repository, revision, error) from None
         raise _refusal(repository, revision, error) from error
 
 
@@ -68,12 +75,30 @@ def named_path(name: str) -> Path:
     return path
 
 
+def _refusal_to(visitor: HubToken, repository: str, revision: str | None, error: Exception) -> ModelUnavailable:
+    """Why a visitor's token did not open the repository; a word of the token in no case."""
+    status = getattr(getattr(error, "response", None), "status_code", None)
+    if isinstance(error, errors.GatedRepoError):
+        advice = "Accept its terms on its page on the model hub with the account of this token, and try again."
+        return ModelUnavailable(f"{repository} is gated.", advice)
+    if status == 401:  # the hub says so, too, where there is no such repository
+        return ModelUnavailable(
+            f"This token opens no repository {repository}.",
+            "Check how both are spelled, and whether the token may read.",
+        )
+    if status == 403:
+        return ModelUnavailable(f"This token may not read {repository}.", "Give it that right on the model hub.")
+    refusal = _refusal(repository, revision, error)
+    return ModelUnavailable(visitor.hide(str(refusal)))
+
+
 def _refusal(repository: str, revision: str | None, error: Exception) -> ModelUnavailable:
     status = getattr(getattr(error, "response", None), "status_code", None)
     if isinstance(error, errors.GatedRepoError):
         return ModelUnavailable(
             f"{repository} is gated.",
-            "Accept its terms on its page on the model hub, log in here with `hf auth login`, and try again.",
+            "Accept its terms on its page on the model hub, log in here with `hf auth login` or give the page your "
+            "token, and try again.",
         )
     if isinstance(error, errors.RepositoryNotFoundError):
         return ModelUnavailable(

@@ -6,9 +6,10 @@ Imports neither torch nor transformers: `--help` and a mistyped option do not wa
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from specdemo.models.hub_token import HubToken
 from specdemo.models.presets import PRESETS
 
 EMBEDDED = "embedded"  # as target and as drafter: what comes with this program
@@ -35,6 +36,7 @@ class PairSpec:
     torch names it; None takes CUDA when there is one. double_quantisation: int4 also quantises its scales.
     equal_shapes: every forward of both lanes has as many rows as the longest verification, for the sake of equal bits.
     graphs: on a GPU forwards and draws are recorded as CUDA graphs and replayed.
+    hub_token: a visitor's own. What it opened is for whoever gives the same one: pairs are held apart by their specs.
     """
 
     target: str = EMBEDDED
@@ -45,6 +47,7 @@ class PairSpec:
     double_quantisation: bool = False
     equal_shapes: bool = False
     graphs: bool = True
+    hub_token: HubToken | None = field(default=None, repr=False)
 
 
 def default_drafter(target: str) -> str:

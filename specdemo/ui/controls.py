@@ -32,6 +32,7 @@ from specdemo.ui.text import DEFAULT, Sentence, say
 
 MODEL = "model"  # a drafter that is typed
 PRESET = "preset"  # what sets other settings and is none itself
+TOKEN = "hub_token"  # no setting either: it stands in no link, and no page begins with one
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +98,8 @@ class SettingRefused(ValueError):
 class Controls:
     """The settings, built inside whatever block is open. drafter and the precisions: what they begin with.
 
-    target: what all drafters draft for. choices: what each choice may be, over that target.
+    target: what all drafters draft for. tokens: whether a visitor may give one of the model hub. choices: what each
+    choice may be, over that target.
     """
 
     def __init__(
@@ -106,6 +108,8 @@ class Controls:
         precision: str = AS_TARGET,
         target_precision: str = AUTO,
         target: str = EMBEDDED,
+        *,
+        tokens: bool = True,
     ) -> None:
         self.choices = CHOICES | {"drafter": (*usual_drafters(target), MODEL)}
         modelled = drafter not in self.choices["drafter"]
@@ -128,6 +132,13 @@ class Controls:
             self._choice("drafter", MODEL if modelled else drafter)
             self._typed("draft_model", drafter if modelled else "", visible=modelled, max_lines=1)
             self._choice("draft_precision", precision, visible=modelled)
+            self._typed(
+                TOKEN,
+                type="password",
+                max_lines=1,
+                visible=tokens,
+                html_attributes=gr.InputHTMLAttributes(autocomplete="new-password"),
+            )
             Part("cost", elem_classes=["sd-part"])
             self._choice("target_precision", target_precision)
             self._choice("thinking")
@@ -162,6 +173,11 @@ class Controls:
     def inputs(self) -> list[gr.blocks.Block]:
         """What an event takes, in the order that `read` expects."""
         return [block for name, block in self._made.items() if _is_setting(name)]
+
+    @property
+    def token(self) -> gr.blocks.Block:
+        """Where a visitor may give a token of the model hub."""
+        return self._made[TOKEN]
 
     @property
     def labelled(self) -> list[gr.blocks.Block]:
@@ -225,7 +241,7 @@ class Controls:
 
 
 def _is_setting(name: str) -> bool:
-    return name != PRESET and not name.startswith("group.")
+    return name not in (PRESET, TOKEN) and not name.startswith("group.")
 
 
 def _presets(language: str) -> list[tuple[str, str]]:

@@ -26,14 +26,15 @@ Fact = str | Sentence
 class Engine:
     """load(spec, progress, pair before or None) -> pair; the others take that pair. All of them run in a worker thread.
 
-    choose(spec, drafter, its precision, the target's, another target or ""): the spec with these. facts: what to print
-    in the header, the target's name first; a pair of key and parameters is a sentence of ui.text. known: what a race's
-    record says of the pair and the machine. context: tokens a prompt and its answer may take. encode: no ids for a
+    choose(spec, drafter, its precision, the target's, another target or "", the visitor's hub token or ""): the spec
+    with these. facts: what to print in the header, the target's name first; a pair of key and parameters is a sentence
+    of ui.text. known: what a race's record says of the pair and the machine. context: tokens a prompt and its answer
+    may take. encode: no ids for a
     text that has no tokens; thinking on, off or as the template has it. part: find_parting. spelling: one token by
     itself.
     """
 
-    choose: Callable[[Any, str, str, str, str], Any]
+    choose: Callable[[Any, str, str, str, str, str], Any]
     load: Callable[[Any, Progress, Any], Any]
     facts: Callable[[Any], list[Fact]]
     known: Callable[[Any], Known]

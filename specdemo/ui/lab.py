@@ -64,19 +64,19 @@ class Lab:
 
     def wire(self, header: Part) -> None:
         """What happens on it. header: shows the pair that a run loads."""
-        inputs = self._controls.inputs
+        inputs = [self._controls.token, *self._controls.inputs]
         self.view.start(self.run, inputs, [self.view, header], concurrency_limit=None, trigger_mode="once", **PRIVATE)
         self.view.halt(self.halt, None, None, queue=False, **PRIVATE)
         for event, answer in (("plan", self.plan), ("fetch", self.fetch), ("bring", self.bring)):
             getattr(self.view, event)(answer, None, self.reply, queue=False, **PRIVATE)
 
-    def run(self, visitor: gr.Request, event: gr.EventData, *values: Any) -> Values:
+    def run(self, visitor: gr.Request, event: gr.EventData, token: str, *values: Any) -> Values:
         """An experiment, from the press of the button to the last row; closing the generator stops it."""
-        yield from self._alone(visitor, self._run(visitor, event._data, values), outputs=2)
+        yield from self._alone(visitor, self._run(visitor, event._data, token, values), outputs=2)
 
-    def _run(self, visitor: gr.Request, asked: Any, values: tuple[Any, ...]) -> Values:
+    def _run(self, visitor: gr.Request, asked: Any, token: str, values: tuple[Any, ...]) -> Values:
         show = LabShow()
-        ordered = self._order(visitor, asked, values)
+        ordered = self._order(visitor, asked, token, values)
         if isinstance(ordered, Refused):
             show.take([ordered])
             yield show.value, self._desk.status.line()
@@ -95,7 +95,7 @@ class Lab:
             worker.shown.set()
             del self._workers[visitor.session_hash]
 
-    def _order(self, visitor: gr.Request, asked: Any, values: tuple[Any, ...]) -> LabOrder | Refused:
+    def _order(self, visitor: gr.Request, asked: Any, token: str, values: tuple[Any, ...]) -> LabOrder | Refused:
         """What is asked for, or why it cannot be had."""
         if self.closed is not None:
             return Refused(*self.closed)
@@ -106,7 +106,7 @@ class Lab:
             wanted = known or self._form.read(asked.get("experiment"), asked.get("options"))
         except FormRefused as refused:
             return Refused(*refused.sentence)
-        chosen = pair_and_request(self._desk, self._controls.choices, self._controls.read(values))
+        chosen = pair_and_request(self._desk, self._controls.choices, self._controls.read(values), token)
         if isinstance(chosen, Refused):
             return chosen
         turned = self._desk.pace.refuse(address_of(visitor))  # last: what is refused anyway is not counted

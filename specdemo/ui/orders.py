@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from specdemo.models.hub_token import FORM
 from specdemo.race import Request
 from specdemo.ui.controls import MODEL, SettingRefused, request
 from specdemo.ui.conversation import Conversation
@@ -24,15 +25,19 @@ def order(
     values: dict[str, Any],
     visitor: Any,
     before: Conversation = NOTHING_SAID,
+    token: str = "",
 ) -> Order | Refused:
-    """Check everything that needs no model. choices: see `request`. values: settings by name. visitor: a gr.Request."""
+    """Check everything that needs no model. choices: see `request`. values: settings by name. visitor: a gr.Request.
+
+    token: of the model hub, which the visitor has given.
+    """
     prompt = readable(prompt)
     if not prompt.strip():
         return Refused("refused.empty")
     if len(prompt) > MOST_CHARACTERS:
         sizes = {"n": f"{len(prompt):,}", "most": f"{MOST_CHARACTERS:,}"}
         return Refused("refused.toolong", {"name": "@prompt", **sizes})
-    chosen = pair_and_request(desk, choices, values)
+    chosen = pair_and_request(desk, choices, values, token)
     if isinstance(chosen, Refused):
         return chosen
     spec, asked = chosen
@@ -46,7 +51,7 @@ def order(
 
 
 def pair_and_request(
-    desk: Desk, choices: Mapping[str, Collection[str]], values: dict[str, Any]
+    desk: Desk, choices: Mapping[str, Collection[str]], values: dict[str, Any], token: str = ""
 ) -> tuple[Any, Request] | Refused:
     """The pair that the settings ask for and how it should run, the prompt still missing; or why not."""
     values = {name: readable(value) if isinstance(value, str) else value for name, value in values.items()}
@@ -63,9 +68,14 @@ def pair_and_request(
     target = str(values["target_model"] or "").strip()
     if target:
         turned = desk.rules.refuse_model(target) or turned
+    token = readable(token).strip()
+    if token and desk.rules.public:
+        turned = turned or ("refused.notoken", {})
+    elif token and not FORM.fullmatch(token):
+        turned = ("refused.token", {})
     if turned is not None:
         return Refused(*turned)
-    return desk.engine.choose(desk.spec, drafter, precision, values["target_precision"], target), asked
+    return desk.engine.choose(desk.spec, drafter, precision, values["target_precision"], target, token), asked
 
 
 def readable(text: Any) -> str:

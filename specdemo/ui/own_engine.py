@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from specdemo.decoding.steps import Parting
+from specdemo.models.hub_token import HubToken, opened_with
 from specdemo.models.pair_options import NGRAM, PairSpec
 from specdemo.models.progress import Progress
 from specdemo.race import Request, check, race
@@ -39,13 +40,19 @@ def real_engine() -> Engine:
     )
 
 
-def _choose(spec: PairSpec, drafter: str, precision: str, target_precision: str, target: str) -> PairSpec:
+def _choose(spec: PairSpec, drafter: str, precision: str, target_precision: str, target: str, token: str) -> PairSpec:
     draft_precision = None if precision == AS_TARGET else precision
     chosen = {"drafter": drafter, "draft_precision": draft_precision, "target_precision": target_precision}
-    return replace(spec, target=target or spec.target, **chosen)
+    hub_token = HubToken(token) if token else None
+    return replace(spec, target=target or spec.target, hub_token=hub_token, **chosen)
 
 
 def _load(spec: PairSpec, progress: Progress, before: Pair | None) -> Pair:
+    with opened_with(spec.hub_token):
+        return _load_opened(spec, progress, before)
+
+
+def _load_opened(spec: PairSpec, progress: Progress, before: Pair | None) -> Pair:
     from specdemo.models.pair import load_pair
 
     if before is not None and replace(spec, drafter=NGRAM, draft_precision=None) == replace(

@@ -111,7 +111,8 @@ class Page:
     def _lay_out(self, *begin_with: str) -> None:
         with gr.Sidebar(position="right", open=False, width=380, elem_id="sd-settings"):
             self.settings = Part("settings", elem_classes=["sd-part"])
-            self.controls = Controls(*begin_with)
+            tokens = self.desk.engine is not None and not self.desk.rules.public
+            self.controls = Controls(*begin_with, tokens=tokens)
         with gr.Column(elem_classes=["sd-page"]):
             self.header = Part("header", events=("language", "retry"), elem_id="sd-header", elem_classes=["sd-part"])
             self.how = how.how()
@@ -149,7 +150,7 @@ class Page:
 
     def _wire(self) -> None:
         outputs = [*self.panes.values(), self.board, self.header]
-        inputs = [self.prompt, self.chat, *self.controls.inputs]
+        inputs = [self.prompt, self.chat, self.controls.token, *self.controls.inputs]
         running = gr.on(
             [self.run.click, self.prompt.submit],
             self.race,
@@ -199,11 +200,11 @@ class Page:
             **PRIVATE,
         )
 
-    def race(self, visitor: gr.Request, prompt: str, said: str, *values: Any) -> Iterator[tuple[Any, ...]]:
+    def race(self, visitor: gr.Request, prompt: str, said: str, token: str, *values: Any) -> Iterator[tuple[Any, ...]]:
         """A run, from the press of the button to the last figure; closing the generator stops the model."""
-        yield from self._alone(visitor, self._race(visitor, prompt, said, *values), outputs=5)
+        yield from self._alone(visitor, self._race(visitor, prompt, said, token, *values), outputs=5)
 
-    def _race(self, visitor: gr.Request, prompt: str, said: str, *values: Any) -> Iterator[tuple[Any, ...]]:
+    def _race(self, visitor: gr.Request, prompt: str, said: str, token: str, *values: Any) -> Iterator[tuple[Any, ...]]:
         before = conversation.read_line(said)
         if self.desk.engine is None:
             for values in self._again(visitor, self._recorded(readable(prompt)), SPEEDS[0], "refused.replay"):
@@ -211,7 +212,7 @@ class Page:
             return
         read = self.controls.read(values)
         prompt = readable(prompt)
-        ordered = order(self.desk, self.controls.choices, prompt, read, visitor, before)
+        ordered = order(self.desk, self.controls.choices, prompt, read, visitor, before, token)
         asked = ordered.request if isinstance(ordered, Order) else Request(prompt_ids=())
         show = Show(Run(RaceRecord(prompt, asked)), drafters=self.controls.choices["drafter"])
         if isinstance(ordered, Refused):

@@ -57,7 +57,7 @@ def sent() -> list[str]:
     """What a run sends, in its order."""
     with gr.Blocks():
         controls = Controls()
-    return ["prompt", "chat", *controls.read(tuple(controls.inputs))]
+    return ["prompt", "chat", "hub_token", *controls.read(tuple(controls.inputs))]
 
 
 @pytest.mark.parametrize(

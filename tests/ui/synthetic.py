@@ -100,7 +100,7 @@ class Synthetic:
     def engine(self) -> Engine:
         """As the page wants it."""
         return Engine(
-            choose=lambda spec, drafter, precision, target_precision, target: (target or drafter, precision),
+            choose=lambda spec, drafter, precision, target_precision, target, token: (target or drafter, precision),
             load=self._load,
             facts=lambda pair: ["Scripted model", pair[0], "fp32", "no device"],
             known=lambda pair: Known(

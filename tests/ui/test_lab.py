@@ -243,7 +243,7 @@ def test_without_a_model_or_where_it_is_closed_the_lab_says_so() -> None:
     for desk, key in ((ClosedDesk(), "lab.replay"), (a_desk(World(), lab_rows=0), "lab.closed")):
         lab = Page(desk).lab
         assert lab.closed == (key, {})
-        assert lab._order(visitor, {"experiment": "tasks", "options": {}}, ()) == Refused(key)
+        assert lab._order(visitor, {"experiment": "tasks", "options": {}}, "", ()) == Refused(key)
 
 
 def test_files_and_plans_are_answered(kept: dict[str, Any]) -> None:
@@ -279,7 +279,7 @@ def test_a_visitor_who_leaves_frees_the_device_and_keeps_what_was_measured() -> 
     page = Page(a_desk(world))
     visitor = SimpleNamespace(session_hash="ann", headers={}, client=None)
     values = tuple(block.value for block in page.controls.inputs)
-    going = page.lab.run(visitor, SimpleNamespace(_data={"experiment": "tasks", "options": SHORT}), *values)
+    going = page.lab.run(visitor, SimpleNamespace(_data={"experiment": "tasks", "options": SHORT}), "", *values)
     next(going)
     next(going)
     assert world.held.wait(30)

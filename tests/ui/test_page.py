@@ -61,7 +61,7 @@ def test_templates_are_constant_and_hold_nothing_to_fill_in(page: Page) -> None:
 
 
 def test_the_first_value_comes_before_any_work(page: Page, script: Synthetic) -> None:
-    stream = page.race(VISITOR, "Tell me", "", *values(page))
+    stream = page.race(VISITOR, "Tell me", "", "", *values(page))
     assert len(next(stream)) == 5
     assert script.steps == [] and page._workers == {}
     stream.close()
@@ -69,7 +69,7 @@ def test_the_first_value_comes_before_any_work(page: Page, script: Synthetic) ->
 
 def test_closing_the_generator_stops_the_model(page: Page, script: Synthetic) -> None:
     script.hold_at = 20
-    stream = page.race(VISITOR, "Tell me", "", *values(page))
+    stream = page.race(VISITOR, "Tell me", "", "", *values(page))
     next(stream)
     while not script.held.is_set():
         next(stream)
@@ -82,14 +82,14 @@ def test_closing_the_generator_stops_the_model(page: Page, script: Synthetic) ->
 def test_the_next_run_works_after_one_was_closed(page: Page, script: Synthetic) -> None:
     test_closing_the_generator_stops_the_model(page, script)
     script.hold_at = None
-    *_, last, closing = page.race(VISITOR, "Tell me", "", *values(page))
+    *_, last, closing = page.race(VISITOR, "Tell me", "", "", *values(page))
     assert '"state":"done"' in last[2] and last[0].count("\n") > 20
     assert closing[2:] == last[2:] and not isinstance(closing[0], str), "the panes are not sent twice"
 
 
 def test_of_a_run_and_a_replay_begun_in_the_same_instant_only_the_first_goes_on(page: Page, script: Synthetic) -> None:
     recorded = SimpleNamespace(_data={"run": page.runs.recorded[0].number, "speed": 1.0})
-    run, replay = page.race(VISITOR, "Tell me", "", *values(page)), page.replay(VISITOR, recorded)
+    run, replay = page.race(VISITOR, "Tell me", "", "", *values(page)), page.replay(VISITOR, recorded)
     assert isinstance(next(run)[2], str)
     assert not any(isinstance(value, str) for outputs in replay for value in outputs)
     *_, last = run
@@ -100,10 +100,10 @@ def test_of_a_run_and_a_replay_begun_in_the_same_instant_only_the_first_goes_on(
 def test_a_run_that_fails_on_the_way_is_no_turn_of_the_chat(page: Page, script: Synthetic) -> None:
     begun = Conversation(on=True).line()
     script.fails_at = 20
-    *_, last = page.race(VISITOR, "Tell me", begun, *values(page))
+    *_, last = page.race(VISITOR, "Tell me", begun, "", *values(page))
     assert '"state":"refused"' in last[2] and last[4] == begun
     script.fails_at = None
-    *_, last = page.race(VISITOR, "Tell me", begun, *values(page))
+    *_, last = page.race(VISITOR, "Tell me", begun, "", *values(page))
     assert json.loads(last[4])["turns"][0]["asked"] == "Tell me"
 
 
@@ -112,7 +112,7 @@ def test_the_head_is_offered_for_the_target_that_it_fits_only(script: Synthetic)
     offered = next(block for block in other.controls.inputs if block.elem_id == "sd-set-drafter")
     assert [value for _, value in offered.choices] == ["ngram", "model"]
     script.agreement = 0.0
-    *_, last = other.race(VISITOR, "Tell me", "", *values(other))
+    *_, last = other.race(VISITOR, "Tell me", "", "", *values(other))
     assert '"try.head"' not in last[2]
     with pytest.raises(SettingRefused):
         request(other.controls.read(tuple(values(other, drafter="embedded"))), other.controls.choices)

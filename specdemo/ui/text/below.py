@@ -138,9 +138,32 @@ SENTENCES = {
         "{name} 需要授权。",
         "{name} 需要授權。",
     ),
-    "Accept its terms on its page on the model hub, log in here with `hf auth login`, and try again.": (
-        "请在模型 hub 的页面上接受条款，在本机用 `hf auth login` 登录，再试一次。",
-        "請在模型 hub 的頁面上接受條款，在本機用 `hf auth login` 登入，再試一次。",
+    (
+        "Accept its terms on its page on the model hub, log in here with `hf auth login` or give the page your token, "
+        "and try again."
+    ): (
+        "请在模型 hub 的页面上接受条款，在本机用 `hf auth login` 登录，或在页面上填写你的令牌，再试一次。",
+        "請在模型 hub 的頁面上接受條款，在本機用 `hf auth login` 登入，或在頁面上填寫你的權杖，再試一次。",
+    ),
+    "Accept its terms on its page on the model hub with the account of this token, and try again.": (
+        "请用该令牌的账号在模型 hub 的页面上接受条款，再试一次。",
+        "請用該權杖的帳號在模型 hub 的頁面上接受條款，再試一次。",
+    ),
+    "This token opens no repository {name}.": (
+        "这个令牌打不开名为 {name} 的仓库。",
+        "這個權杖打不開名為 {name} 的儲存庫。",
+    ),
+    "Check how both are spelled, and whether the token may read.": (
+        "请检查两者的拼写，以及该令牌是否有读取权限。",
+        "請檢查兩者的拼寫，以及該權杖是否有讀取權限。",
+    ),
+    "This token may not read {name}.": (
+        "这个令牌无权读取 {name}。",
+        "這個權杖無權讀取 {name}。",
+    ),
+    "Give it that right on the model hub.": (
+        "请在模型 hub 上给它这个权限。",
+        "請在模型 hub 上給它這個權限。",
     ),
     "There is neither a folder nor a public hub repository {name}.": (
         "既没有文件夹也没有公开的 hub 仓库叫 {name}。",

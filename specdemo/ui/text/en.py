@@ -369,8 +369,8 @@ STRINGS = {
     "target_model": "Target model",
     "target_model.info": "A folder or hub id, perhaps with @revision; empty is the one that this page began with.",
     "hub_token": "Your token of the model hub",
-    "hub_token.info": "For a gated model whose terms you have accepted. Used for your own loads alone: not stored, shown "
-    "or shared, and not part of a link.",
+    "hub_token.info": "For a gated model whose terms you have accepted. Used for your own loads alone: not stored, "
+    "shown or shared, and not part of a link.",
     "draft_model": "Draft model",
     "draft_model.info": "A folder or hub id: a causal LM with the target's tokenizer, or an EAGLE-3 head made for it; "
     "self is the target's own weights in int8 or int4. With ngram+ before it, lookup drafts where the context has a "
