@@ -19,6 +19,7 @@ from specdemo.exit_codes import INTERRUPTED, REFUSED
 from specdemo.models.pair_options import MAX_GAMMA, add_pair_options, pair_spec
 from specdemo.option_names import dashed, named
 from specdemo.race import Mode, Request, RequestRefused
+from specdemo.request_log import add_log_options, entry_of, request_log
 from specdemo.sampling_options import add_sampling_options, sampling_params
 
 # torch and transformers take seconds to import: `--help` and a mistyped option do not wait for them.
@@ -30,6 +31,7 @@ ROOMS = {  # commands of other rooms: add_arguments(parser) and main(args) are i
     "bench": ("specdemo.bench", "measure the engine against transformers' generate()"),
     "lab": ("specdemo.lab.command", "experiments: when it pays, and why"),
     "distill": ("specdemo.distill.main", "make a draft for a target"),
+    "log": ("specdemo.log_view", "what the runs of a log come to, and what got worse since when"),
     "remote": ("specdemo.remote.command", "one prompt on two vLLM servers, one of which speculates"),
     "doctor": ("specdemo.doctor", "what this machine can do, and what each preset would need"),
 }
@@ -84,6 +86,7 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     race.add_argument("--max-new-tokens", type=int, default=128, help="(%(default)s)")
     race.add_argument("--stop", action="append", default=[], metavar="TEXT", help="end at this text; may be repeated")
     race.add_argument("--json", type=Path, metavar="FILE", help="keep both lanes' traces")
+    add_log_options(parser.add_argument_group("the log"))
     parser.set_defaults(act=run)
 
 
@@ -103,6 +106,7 @@ def run(args: argparse.Namespace) -> int:
     spec = pair_spec(args)
     try:
         refuse_unwritable(args.json)
+        kept_log = request_log(args)
         prompt = _prompt(args)
         request = _request(args)
         check_settings(request)  # before the models load
@@ -122,6 +126,11 @@ def run(args: argparse.Namespace) -> int:
     if watch is not None:
         record.known.environment["busy meanwhile"] = f"{sum(one.share for one in watch.busy()):.1f} cores, by others"
     kept = args.json is None or keep(args.json, record.file())
+    if kept_log is not None:
+        outcome = "stopped" if interrupted else "done"
+        notice = kept_log.write(entry_of(record, outcome, "run", args.tag, prompt=kept_log.prompts))
+        if notice:
+            print(notice, file=sys.stderr)
     try:
         _show(console, record)
     except OSError as error:  # a full disk behind the output, or nobody who reads it any more

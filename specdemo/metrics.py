@@ -139,6 +139,11 @@ class LaneMetrics:
         return _ratio(self.decoded, self.target_passes)
 
     @property
+    def accepted_per_position(self) -> tuple[int, ...]:
+        """Accepted at position i, as many positions as the longest draft had."""
+        return tuple(self._accepted_at)
+
+    @property
     def acceptance_per_position(self) -> tuple[float, ...]:
         """Accepted at position i / steps that drafted."""
         return tuple(accepted / self.steps_that_drafted for accepted in self._accepted_at)

@@ -7,7 +7,6 @@ it matches and a model elsewhere, is a drafter itself, as in ngram+embedded, and
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from specdemo.lab.pooled import SPEEDUP, figures, having, interval, interval_of,
 from specdemo.lab.prompts import TASKS, Asked, PromptOptions, TaskPrompt, prompt_ids, read_prompts
 from specdemo.lab.runs import faults, measured
 from specdemo.models.pair_options import EMBEDDED, usual_drafters
+from specdemo.prompt_kind import features
 from specdemo.race import Request
 
 if TYPE_CHECKING:
@@ -32,25 +32,6 @@ if TYPE_CHECKING:
 
 LEARNING, TEST = "learning", "test"
 ROUTED, BEST_OF_EACH = "routed", "the best of each prompt"
-RUN_OF_WORDS = 3  # that count as repeated where they stand more than once
-
-
-# --- What a prompt is like --------------------------------------------------------------------------------------------
-
-
-def features(text: str) -> Row:
-    """Of a prompt's text alone: code fences, the share of digits, how many words, the share of repeated runs."""
-    words = re.findall(r"\w+", text.lower())
-    runs = Counter(zip(*(words[i:] for i in range(RUN_OF_WORDS)), strict=False))
-    repeated = sum(n for n in runs.values() if n > 1)
-    return {
-        "code fences": text.count("```"),
-        "digits": sum(character.isdigit() for character in text) / max(len(text), 1),
-        "words": len(words),
-        "repeated runs": repeated / max(runs.total(), 1),
-    }
-
-
 FEATURES = tuple(features(""))
 
 

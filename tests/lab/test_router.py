@@ -10,18 +10,11 @@ from specdemo import cli
 from specdemo.lab.experiment import LabRefused, Row
 from specdemo.lab.pooled import pooled
 from specdemo.lab.result import read
-from specdemo.lab.router import ROUTER, Route, RouterOptions, features, learned
+from specdemo.lab.router import ROUTER, Route, RouterOptions, learned
+from specdemo.prompt_kind import features
 from tests.lab.rows import made, rows_of
 from tests.lab.worlds import World, at_its_own_time
 from tests.threads import one_thread  # noqa: F401
-
-
-def test_the_features_of_a_prompt() -> None:
-    found = features("one two three\n```\none two three 12\n```")
-    assert found["code fences"] == 2 and found["words"] == 7
-    assert found["repeated runs"] == 2 / 5
-    assert 0.05 < found["digits"] < 0.06
-    assert features("") == {"code fences": 0, "digits": 0.0, "words": 0, "repeated runs": 0.0}
 
 
 def write(path: Path, *prompts: str) -> str:
