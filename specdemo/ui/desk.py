@@ -11,6 +11,7 @@ from typing import Any
 from specdemo.models.errors import MemoryShort
 from specdemo.models.progress import Progress
 from specdemo.ui.engine import Engine, Fact
+from specdemo.ui.ledger import Ledger
 from specdemo.ui.line import Line, Place, Ticket
 from specdemo.ui.parts import encode
 from specdemo.ui.text.below import recognise
@@ -45,12 +46,16 @@ class Status:
 
 
 class Desk:
-    """Loads pairs and lends the device to one run at a time. `spec`: the pair to begin with. rules: for visitors."""
+    """Loads pairs and lends the device to one run at a time. `spec`: the pair to begin with. rules: for visitors.
+
+    ledger: where runs are written down.
+    """
 
     def __init__(self, engine: Engine, spec: Any, rules: Rules = OWN) -> None:
         self.engine = engine
         self.spec = spec
         self.rules = rules
+        self.ledger = Ledger()
         self.pace = Pace(rules.runs_a_minute)
         self.line = Line(rules.waiting, rules.waiting_each)
         self._changed = threading.Condition()
