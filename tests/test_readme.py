@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).resolve().parent.parent
-README = (ROOT / "README.md").read_text("utf-8")
+README, CHINESE = ((ROOT / name).read_text("utf-8") for name in ("README.md", "README.zh.md"))
 _, FRONT, BODY = README.split("---\n", 2)
 SPACE = yaml.safe_load(FRONT)
 
@@ -90,3 +90,30 @@ def test_every_option_that_the_readme_names_exists() -> None:
     )
     assert named <= set(re.findall(r"--[a-z-]+", done.stdout))
     assert {"--gamma", "--drafter", "--json"} <= named
+
+
+def commands(text: str) -> list[str]:
+    """Whole blocks, in their order."""
+    return re.findall(r"```bash\n(.*?)```", text, re.DOTALL)
+
+
+def explained(text: str) -> list[str]:
+    """What the tables explain line by line: options and places in the house, not figures."""
+    return re.findall(r"^\| (`[^|]+?) \|", text, re.MULTILINE)
+
+
+def test_the_chinese_readme_gives_the_same_commands_options_and_places() -> None:
+    assert commands(CHINESE) == commands(BODY) and len(commands(BODY)) > 4
+    assert explained(CHINESE) == explained(BODY) and len(explained(BODY)) > 20
+    assert len(re.findall(r"^## ", CHINESE, re.MULTILINE)) == len(re.findall(r"^## ", BODY, re.MULTILINE))
+
+
+def test_each_readme_leads_to_the_other_and_both_to_the_same_documents() -> None:
+    to, back = (set(re.findall(r"\]\(([^)#]+)", text)) for text in (BODY, CHINESE))
+    assert "README.zh.md" in to and "README.md" in back
+    assert to - {"README.zh.md"} == back - {"README.md"}
+    assert [name for name in to | back if not (ROOT / name).is_file()] == []
+
+
+def test_figures_stand_in_one_readme_alone() -> None:
+    assert not re.search(r"\d×|\d %", CHINESE)
