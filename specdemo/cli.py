@@ -14,13 +14,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from specdemo.decoding.steps import DraftLength, Rule
+from specdemo.app_options import app_parser
+from specdemo.config import ConfigRefused, add_config_option, configure, options_of
 from specdemo.exit_codes import INTERRUPTED, REFUSED
-from specdemo.models.pair_options import MAX_GAMMA, add_pair_options, pair_spec
-from specdemo.option_names import dashed, named
-from specdemo.race import Mode, Request, RequestRefused
+from specdemo.models.pair_options import add_pair_options, pair_spec
+from specdemo.race import Request, RequestRefused
+from specdemo.race_options import add_race_options, race_request
 from specdemo.request_log import add_log_options, entry_of, request_log
-from specdemo.sampling_options import add_sampling_options, sampling_params
 
 # torch and transformers take seconds to import: `--help` and a mistyped option do not wait for them.
 if TYPE_CHECKING:
@@ -42,13 +42,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     argv = sys.argv[1:] if argv is None else list(argv)
     parser = argparse.ArgumentParser(prog="specdemo", description="Plain and speculative decoding, raced.")
     commands = parser.add_subparsers(required=True, metavar="command")
-    _add_run(commands.add_parser("run", help="one prompt through both lanes, in the terminal"))
+    run_parser = commands.add_parser("run", help="one prompt through both lanes, in the terminal")
+    _add_run(run_parser)
     for name, (room, about) in ROOMS.items():
         command = commands.add_parser(name, help=about)
         if argv[:1] == [name]:
             door = importlib.import_module(room)
             door.add_arguments(command)
             command.set_defaults(act=door.main)
+    try:
+        if argv[:1] == ["run"]:
+            configure(run_parser, argv[1:], others=options_of(app_parser()))
+    except ConfigRefused as error:
+        print(error, file=sys.stderr)
+        return REFUSED
     args = parser.parse_args(argv)
     try:
         return args.act(args) or 0
@@ -61,32 +68,10 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("prompt", nargs="?", help="what to ask the model")
     parser.add_argument("--example", metavar="TASK", help="ask what an example of the page asks: code, summarise, ...")
     add_pair_options(parser.add_argument_group("the pair"))
-    parser.add_argument(
-        "--thinking", choices=("on", "off"), help="where the chat template knows of it (the template's own)"
-    )
-    sampling = add_sampling_options(parser)
-    sampling.add_argument("--draft-temperature", type=float, help="the drafter's own (the target's)")
-    race = parser.add_argument_group("the race")
-    race.add_argument(
-        "--gamma", type=int, default=5, help=f"draft length, 0 to {MAX_GAMMA}; 0 is plain decoding (%(default)s)"
-    )
-    race.add_argument(
-        "--draft-length",
-        choices=named(DraftLength),
-        default=dashed(DraftLength.FIXED),
-        metavar="NAME",
-        help=f"how long each draft is, --gamma being the most: {', '.join(named(DraftLength))} (%(default)s)",
-    )
-    race.add_argument(
-        "--rule", choices=named(Rule), default=dashed(Rule.SHARED_NOISE), help="how a draft is judged (%(default)s)"
-    )
-    race.add_argument(
-        "--mode", choices=named(Mode), default=dashed(Mode.RACED), help="how two lanes share a device (%(default)s)"
-    )
-    race.add_argument("--max-new-tokens", type=int, default=128, help="(%(default)s)")
-    race.add_argument("--stop", action="append", default=[], metavar="TEXT", help="end at this text; may be repeated")
+    race = add_race_options(parser)
     race.add_argument("--json", type=Path, metavar="FILE", help="keep both lanes' traces")
     add_log_options(parser.add_argument_group("the log"))
+    add_config_option(parser)
     parser.set_defaults(act=run)
 
 
@@ -108,7 +93,7 @@ def run(args: argparse.Namespace) -> int:
         refuse_unwritable(args.json)
         kept_log = request_log(args)
         prompt = _prompt(args)
-        request = _request(args)
+        request = race_request(args)
         check_settings(request)  # before the models load
         with LoadingBar() as progress:
             pair = load_pair(spec, progress)
@@ -147,21 +132,6 @@ def _prompt_ids(prompt: str, pair: Pair, thinking: str | None) -> tuple[int, ...
         return tuple(encode_chat(pair.tokenizer, messages, None if thinking is None else thinking == "on"))
     except ValueError as error:
         raise RequestRefused(str(error)) from error
-
-
-def _request(args: argparse.Namespace) -> Request:
-    """What the options ask for, the prompt's ids still missing."""
-    params = replace(sampling_params(args), draft_temperature=args.draft_temperature)
-    return Request(
-        prompt_ids=(),
-        params=params,
-        rule=named(Rule)[args.rule],
-        gamma=args.gamma,
-        draft_length=named(DraftLength)[args.draft_length],
-        max_new_tokens=args.max_new_tokens,
-        stop_strings=tuple(args.stop),
-        mode=named(Mode)[args.mode],
-    )
 
 
 def _prompt(args: argparse.Namespace) -> str:

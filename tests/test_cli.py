@@ -29,6 +29,7 @@ from specdemo.models.errors import ModelUnavailable, PairRefused
 from specdemo.models.pair_options import PairSpec
 from specdemo.models.text import Detokenizer, spelling
 from specdemo.race import Lane, LaneStep, Mode, Request
+from specdemo.race_options import race_request
 from specdemo.recording import Recording, Scribe
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -134,15 +135,49 @@ def test_every_option_reaches_the_pair_and_the_request(scripted: SimpleNamespace
     assert request.prompt_ids == tuple(TOKENIZER.encode("hi"))
 
 
+def test_a_file_of_options_does_what_the_options_do_and_the_command_line_wins(
+    scripted: SimpleNamespace, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "demo.yaml"
+    path.write_text("target: T\ndrafter: D\ngamma: 2\nrule: block\nstop: [a, b]\nport: 7860\npublic: true\n", "utf-8")
+    assert cli.main(["run", "hi", "--config", str(path), "--rule=rejection"]) == 0
+    assert (scripted.spec.target, scripted.spec.drafter, scripted.request.gamma) == ("T", "D", 2)
+    assert (scripted.request.rule, scripted.request.stop_strings) == (Rule.REJECTION, ("a", "b"))
+    path.write_text("gama: 2\n", "utf-8")
+    capsys.readouterr()
+    assert cli.main(["run", "hi", "--config", str(path)]) == 2
+    assert capsys.readouterr().err == f"{path}, line 1: gama: there is no such option. Did you mean gamma?\n"
+
+
+def test_a_run_is_logged_and_a_log_that_cannot_be_is_a_notice(
+    scripted: SimpleNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "runs.jsonl"
+    assert cli.main(["run", "secret", "--log", str(path), "--tag", "nightly"]) == 0
+    line = path.read_text("utf-8")
+    assert '"tag": "nightly"' in line and '"source": "run"' in line and "secret" not in line
+    assert cli.main(["run", "secret", "--log", str(path), "--log-prompts"]) == 0
+    assert '"prompt": "secret"' in path.read_text("utf-8")
+
+    def full(handler: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("logging.handlers.RotatingFileHandler.flush", full)
+    capsys.readouterr()
+    assert cli.main(["run", "hi", "--log", str(path)]) == 0
+    assert "could not be logged" in capsys.readouterr().err
+    assert cli.main(["run", "hi", "--log", str(tmp_path)]) == 2
+
+
 def test_the_names_on_the_command_line_are_those_of_the_engine() -> None:
     parser = argparse.ArgumentParser()
     cli._add_run(parser)
     for name, kind in (("rule", Rule), ("mode", Mode), ("draft_length", DraftLength)):
         option = f"--{name.replace('_', '-')}"
         for member in kind:
-            asked = cli._request(parser.parse_args(["hi", option, member.replace(" ", "-")]))
+            asked = race_request(parser.parse_args(["hi", option, member.replace(" ", "-")]))
             assert getattr(asked, name) is member
-        assert getattr(cli._request(parser.parse_args(["hi"])), name) is next(iter(kind))
+        assert getattr(race_request(parser.parse_args(["hi"])), name) is next(iter(kind))
 
 
 def test_both_traces_are_kept(scripted: SimpleNamespace, tmp_path: Path) -> None:
