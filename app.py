@@ -12,6 +12,8 @@ import threading
 from collections.abc import Callable
 
 from specdemo.models.pair_options import PairSpec, add_pair_options, pair_spec
+from specdemo.remote.faults import RemoteFault
+from specdemo.remote.options import Servers, add_server_options, servers
 from specdemo.ui.visitors import Rules, add_rule_options, rules
 
 LEAVE_SECONDS = 2.0  # after SIGTERM, for what still runs; who sent it kills after some ten
@@ -64,6 +66,14 @@ def _races(spec: PairSpec, rules: Rules) -> tuple[object, ...]:
     return desk, spec.drafter, spec.draft_precision or AS_TARGET, spec.target_precision, spec.target
 
 
+def _servers(asked: Servers, rules: Rules) -> tuple[object, ...]:
+    """The desk whose lanes are two servers."""
+    from specdemo.ui.desk import Desk
+    from specdemo.ui.remote_engine import remote_engine
+
+    return (Desk(remote_engine(), asked, rules),)
+
+
 def _replays() -> tuple[object, ...]:
     """The desk that has no model."""
     from specdemo.ui.replay import ClosedDesk
@@ -76,6 +86,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Plain and speculative decoding, raced side by side.")
     add_pair_options(parser)
     add_rule_options(parser.add_argument_group("visitors"))
+    add_server_options(parser.add_argument_group("lanes on two vLLM servers, in place of a pair here"), required=False)
     parser.add_argument("--host", help="address to listen on; 0.0.0.0 lets others in (127.0.0.1, on a Space 0.0.0.0)")
     parser.add_argument("--port", type=int, help="(the first free one from 7860)")
     parser.add_argument("--replay-only", action="store_true", help="no model: show the recorded runs of assets/runs")
@@ -83,13 +94,20 @@ def main() -> None:
     args = parser.parse_args()
     leave_on_sigterm()
     auth = doorkeeper(args.auth_env)
+    try:
+        remote = servers(args)
+    except RemoteFault as fault:
+        sys.exit(str(fault))
     print("Starting; the address of the page follows in some seconds.", flush=True)
 
     from specdemo.ui.page import build_page, launch_options  # gradio takes seconds: `--help` does not wait for it
 
     host = args.host or ("0.0.0.0" if os.environ.get("SPACE_ID") else "127.0.0.1")
     asked = rules(args)
-    desk, *begin_with = _replays() if args.replay_only else _races(pair_spec(args), asked)
+    if args.replay_only:
+        desk, *begin_with = _replays()
+    else:
+        desk, *begin_with = _servers(remote, asked) if remote else _races(pair_spec(args), asked)
     page = build_page(desk, *begin_with)
     page.launch(server_name=host, server_port=args.port, auth=auth, prevent_thread_lock=True, **launch_options(asked))
     desk.open()  # not before the page stands: loading begins with imports that would hold it up

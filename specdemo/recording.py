@@ -5,13 +5,13 @@ Terminal, page and replay fold the same `Wrote` into the same records; only a Sc
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from specdemo.decoding.steps import Parting, Step, Stop, Trace
 from specdemo.metrics import Comparison, LaneMetrics, compare, identity_promised
-from specdemo.race import Lane, Request
+from specdemo.race import Lane, LaneStep, Request
 from specdemo.trace_files import RaceFile
 
 
@@ -64,6 +64,18 @@ class Scribe:
     def flush(self) -> str:
         """What was held back for a character that never came, when the lane is stopped."""
         return self._speller.flush()
+
+
+def spelled(
+    steps: Iterator[LaneStep], speller: Callable[[], Speller], spelling: Callable[[int], str]
+) -> Iterator[Wrote]:
+    """A race's steps with their texts; closing it closes the race. speller: a new one for a lane."""
+    scribes = {lane: Scribe(lane, speller(), spelling) for lane in Lane}
+    try:
+        for one in steps:
+            yield scribes[one.lane].spell(one.step)
+    finally:
+        steps.close()
 
 
 class Recording:

@@ -28,7 +28,7 @@ def reasons(record: RaceRecord, comparison: Comparison) -> list[Sentence]:
     """What explains the speed of a run that is over; at most two sentences, the heaviest first."""
     speculative = record.metrics(Lane.SPECULATIVE)
     passes = speculative.target_passes
-    if comparison.speed not in (Speed.FASTER, Speed.EQUAL, Speed.SLOWER) or not passes:
+    if comparison.speed not in (Speed.FASTER, Speed.EQUAL, Speed.SLOWER) or not passes or record.known.remote:
         return []
     said: list[Sentence] = []
     found = 1 - speculative.steps_without_draft[Why.NO_MATCH] / passes
@@ -65,7 +65,7 @@ def attempts(record: RaceRecord, comparison: Comparison, drafters: Collection[st
     """
     request, speculative = record.request, record.metrics(Lane.SPECULATIVE)
     speed = comparison.speed
-    if speed not in (Speed.SLOWER, Speed.EQUAL, Speed.NO_SPECULATION) or request.gamma == 0:
+    if speed not in (Speed.SLOWER, Speed.EQUAL, Speed.NO_SPECULATION) or request.gamma == 0 or record.known.remote:
         return []
     made = []
     model = cost_model(record.metrics(Lane.BASELINE), speculative, padding=record.known.padding)

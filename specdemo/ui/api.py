@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict
 from specdemo.decoding.steps import DraftLength, Rule, Step
 from specdemo.metrics import LaneMetrics
 from specdemo.race import Lane, Mode, Request
-from specdemo.recording import RaceRecord, Wrote
+from specdemo.recording import RaceRecord, Settled, Wrote
 from specdemo.ui import scoreboard
 from specdemo.ui.controls import MODEL
 from specdemo.ui.desk import Desk
@@ -86,10 +86,20 @@ class Answer(BaseModel):
 
 
 class Api:
-    """The functions over a desk. choices, fresh: of the page's settings, and what they begin with."""
+    """The functions over a desk. choices, fresh: of the page's settings, and what they begin with.
 
-    def __init__(self, desk: Desk | ClosedDesk, choices: Mapping[str, Collection[str]], fresh: dict[str, Any]) -> None:
+    theirs: settings that are the servers' own, where the lanes run on servers.
+    """
+
+    def __init__(
+        self,
+        desk: Desk | ClosedDesk,
+        choices: Mapping[str, Collection[str]],
+        fresh: dict[str, Any],
+        theirs: Collection[str] = (),
+    ) -> None:
         self._desk = desk
+        self._theirs = theirs
         self._choices = choices
         self._fresh = fresh
 
@@ -170,7 +180,8 @@ class Api:
         """Race plain against speculative decoding on one prompt, and give the Steps of both lanes as they come.
 
         Each value is {"version", "state", "steps"}: the steps since the last value, which may be none. The last value
-        has the state "done" or "stopped". A step is {"lane", "texts", "drafts", "step"}.
+        has the state "done" or "stopped". Lanes on servers know at their end who wrote what: the state "settled" gives
+        all steps again, in place of those before. A step is {"lane", "texts", "drafts", "step"}.
 
         Parameters:
             prompt: what to ask the model
@@ -194,7 +205,11 @@ class Api:
         for events in self._run(visitor, prompt, typed, STREAM_SECONDS):
             for event in events:
                 state = _fold(record, event) or state
-            steps = [_step(event) for event in events if isinstance(event, Wrote)]
+            settled = next((event for event in events if isinstance(event, Settled)), None)
+            if settled is not None:
+                again = [_step(wrote) for wrote in settled.written]
+                yield {"version": VERSION, "state": "settled", "steps": again}
+            steps = [] if settled else [_step(event) for event in events if isinstance(event, Wrote)]
             now = time.monotonic()
             if steps or state != told or now - at >= HEARTBEAT_SECONDS:
                 told, at = state, now
@@ -236,7 +251,11 @@ class Api:
         """What happens in this run, now and then; closing the generator stops it. Raises gr.Error with a sentence."""
         if self._desk.engine is None:
             raise _error(Refused("refused.replay"))
-        ordered = order(self._desk, self._choices, prompt, self._values(typed), visitor)
+        values = self._values(typed)
+        for name in self._theirs:
+            if values.get(name) != self._fresh.get(name):
+                raise _error(Refused("refused.theirs", {"name": f"@{name}"}))
+        ordered = order(self._desk, self._choices, prompt, values, visitor)
         if not isinstance(ordered, Order):
             raise _error(ordered)
         worker = Worker(self._desk, ordered)
@@ -274,6 +293,8 @@ def _fold(record: RaceRecord, event: Event) -> str | None:
             return "running"
         case Wrote():
             record.add(event)
+        case Settled():
+            record.settle(event)
         case Ended(stopped, parting):
             record.parting = parting
             if stopped:

@@ -32,7 +32,7 @@ def chart_figures(record: RaceRecord, comparison: Comparison) -> dict[str, Any]:
         "drafting": speculative.steps_that_drafted,
         "wrote": [written[n] for n in range(1, max([*written, record.request.gamma + 1]) + 1)],
         "full": record.request.gamma,
-        "costs": {"plain": _plain(baseline), "step": _step(speculative)},
+        "costs": {"plain": _plain(baseline), "step": _step(speculative, whole=record.known.remote)},
         "model": _model(record, comparison),
         "paid": _paid(record, comparison),
     }
@@ -42,7 +42,7 @@ def _model(record: RaceRecord, comparison: Comparison) -> dict[str, float] | Non
     """The cost model that this run measured, and where the run itself stands."""
     baseline, speculative = (record.metrics(lane) for lane in (Lane.BASELINE, Lane.SPECULATIVE))
     model = cost_model(baseline, speculative, padding=record.known.padding)
-    if model is None or comparison.speed not in COUNTED:
+    if model is None or comparison.speed not in COUNTED or record.known.remote:
         return None
     measured = {"gamma": record.request.gamma, "speedup": round(comparison.speedup or 0, 3)}
     names = ("alpha", "c", "slope", "o", "drafts")
@@ -65,20 +65,20 @@ def _plain(lane: LaneMetrics) -> dict[str, Any] | None:
     return {"width": round(each, 2), "ms": _ms(each), "each": _ms(each)}
 
 
-def _step(lane: LaneMetrics) -> dict[str, Any] | None:
-    """A speculative step: its time in three parts, and the tokens that it buys."""
+def _step(lane: LaneMetrics, *, whole: bool) -> dict[str, Any] | None:
+    """A speculative step: its time in three parts, and the tokens that it buys. whole: nobody tells the parts."""
     parts = (lane.draft_seconds, lane.verify_seconds, lane.other_seconds)
     tokens = lane.tokens_per_target_pass
     if not lane.target_passes or not tokens or None in parts:
         return None
     widths = [1000 * seconds / lane.target_passes for seconds in parts]
-    whole = sum(widths)
+    each = sum(widths)
     return {
-        "width": round(whole, 2),
-        "ms": _ms(whole),
+        "width": round(each, 2),
+        "ms": _ms(each),
         "tokens": f"{tokens:.2f}",
-        "each": _ms(whole / tokens),
-        "parts": [{"width": round(width, 3), "ms": _ms(width)} for width in widths],
+        "each": _ms(each / tokens),
+        "parts": None if whole else [{"width": round(width, 3), "ms": _ms(width)} for width in widths],
     }
 
 

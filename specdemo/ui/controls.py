@@ -65,6 +65,20 @@ MOST_CHARACTERS = {
     "draft_temperature": 30,
     "stop_strings": 1000,
 }  # of what is typed
+SERVERS_OWN = frozenset(
+    (
+        "gamma",
+        "draft_length",
+        "rule",
+        "draft_temperature",
+        "target_model",
+        "target_precision",
+        "drafter",
+        "draft_model",
+        "draft_precision",
+        "hub_token",
+    )
+)  # of lanes on servers: set where a server is started
 MOST_BUTTONS = 6  # of one choice; what has more opens as a list
 DRAFT_TEMPERATURE = Range(0, 2, 0.05, 0)
 CHOICES = {  # over the embedded target
@@ -98,8 +112,8 @@ class SettingRefused(ValueError):
 class Controls:
     """The settings, built inside whatever block is open. drafter and the precisions: what they begin with.
 
-    target: what all drafters draft for. tokens: whether a visitor may give one of the model hub. choices: what each
-    choice may be, over that target.
+    target: what all drafters draft for. remote: the lanes run on servers, which draft in their own way. tokens: whether
+    a visitor may give one of the model hub. choices: what each choice may be, over that target.
     """
 
     def __init__(
@@ -110,7 +124,10 @@ class Controls:
         target: str = EMBEDDED,
         *,
         tokens: bool = True,
+        remote: bool = False,
     ) -> None:
+        self.theirs = SERVERS_OWN if remote else frozenset()
+        self._infos = {"mode": "remote.mode.info"} if remote else {}
         self.choices = CHOICES | {"drafter": (*usual_drafters(target), MODEL)}
         modelled = drafter not in self.choices["drafter"]
         self._made: dict[str, gr.blocks.Block] = {}
@@ -118,7 +135,7 @@ class Controls:
             self._dial("max_new_tokens")
             self._dial("gamma")
             self._choice("draft_length")
-            self._choice("mode")
+            self._choice("mode", Mode.ONE_AFTER_ANOTHER if remote else None)
             self._typed("stop_strings", lines=2, max_lines=4)
         with self._group("drafter", open=True):
             self._made[PRESET] = gr.Dropdown(
@@ -127,6 +144,7 @@ class Controls:
                 label=say(DEFAULT, PRESET),
                 info=say(DEFAULT, f"{PRESET}.info"),
                 elem_id="sd-set-preset",
+                visible=not remote,
             )
             self._typed("target_model", max_lines=1)
             self._choice("drafter", MODEL if modelled else drafter)
@@ -196,12 +214,15 @@ class Controls:
     def _words(self, name: str, language: str) -> dict[str, Any]:
         words: dict[str, Any] = {"label": say(language, name)}
         if not name.startswith("group."):
-            words["info"] = say(language, f"{name}.info")
+            words["info"] = self._info(name, language)
         if name == PRESET:
             words["choices"] = _presets(language)
         elif name in self.choices:
             words["choices"] = self._offered(name, language)
         return gr.update(**words)
+
+    def _info(self, name: str, language: str) -> str:
+        return say(language, self._infos.get(name, f"{name}.info"))
 
     def _group(self, name: str, *, open: bool) -> gr.Accordion:
         group = gr.Accordion(say(DEFAULT, f"group.{name}"), open=open, elem_classes=["sd-group"])
@@ -216,14 +237,16 @@ class Controls:
             step=numbers.step,
             value=numbers.value,
             label=say(DEFAULT, name),
-            info=say(DEFAULT, f"{name}.info"),
+            info=self._info(name, DEFAULT),
             elem_id=f"sd-set-{name}",
             buttons=[],
+            visible=name not in self.theirs,
         )
 
-    def _typed(self, name: str, value: str = "", **props: Any) -> None:
-        words = {"label": say(DEFAULT, name), "info": say(DEFAULT, f"{name}.info")}
-        self._made[name] = gr.Textbox(value, elem_id=f"sd-set-{name}", **words, **props)
+    def _typed(self, name: str, value: str = "", *, visible: bool = True, **props: Any) -> None:
+        words = {"label": say(DEFAULT, name), "info": self._info(name, DEFAULT)}
+        shown = visible and name not in self.theirs
+        self._made[name] = gr.Textbox(value, elem_id=f"sd-set-{name}", visible=shown, **words, **props)
 
     def _choice(self, name: str, value: str | None = None, *, visible: bool = True) -> None:
         kind = gr.Radio if len(self.choices[name]) <= MOST_BUTTONS else gr.Dropdown
@@ -231,9 +254,9 @@ class Controls:
             choices=self._offered(name, DEFAULT),
             value=value or self.choices[name][0],
             label=say(DEFAULT, name),
-            info=say(DEFAULT, f"{name}.info"),
+            info=self._info(name, DEFAULT),
             elem_id=f"sd-set-{name}",
-            visible=visible,
+            visible=visible and name not in self.theirs,
         )
 
     def _offered(self, name: str, language: str) -> list[tuple[str, str]]:
@@ -293,14 +316,16 @@ def request(values: dict[str, Any], choices: Mapping[str, Collection[str]] = CHO
     )
 
 
-def summary(values: dict[str, Any]) -> list[Sentence]:
-    """The settings in one line."""
+def summary(values: dict[str, Any], *, remote: bool = False) -> list[Sentence]:
+    """The settings in one line. remote: without those that are the servers' own."""
     temperature = values["temperature"]
     sampling = ("summary.sampled", {"temperature": f"{temperature:g}"}) if temperature else ("summary.greedy", {})
     rest = {"gamma": str(values["gamma"]), "max_new_tokens": str(values["max_new_tokens"])}
     length = values["draft_length"]
     policy = [] if length == DraftLength.FIXED else [(f"draft_length.{length}", {})]
     mode = [] if values["mode"] == Mode.RACED else [(f"mode.{values['mode']}", {})]
+    if remote:
+        return [sampling, ("remote.summary", rest), *mode]
     return [sampling, ("summary.rest", rest), *policy, *mode]
 
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from specdemo.decoding.steps import Parting
 from specdemo.models.progress import Progress
-from specdemo.race import LaneStep, Request
-from specdemo.recording import Known, Speller
+from specdemo.race import Request
+from specdemo.recording import Known, Settled, Wrote
 from specdemo.ui.conversation import Conversation
 from specdemo.ui.text import Sentence
 
@@ -30,8 +30,9 @@ class Engine:
     with these. facts: what to print in the header, the target's name first; a pair of key and parameters is a sentence
     of ui.text. known: what a race's record says of the pair and the machine. context: tokens a prompt and its answer
     may take. encode: no ids for a
-    text that has no tokens; thinking on, off or as the template has it. part: find_parting. spelling: one token by
-    itself.
+    text that has no tokens; thinking on, off or as the template has it. check: the request as it will run, or
+    RequestRefused. race: None where it only waits, so that it can be stopped; perhaps one Settled at its end. part:
+    find_parting. remote: the lanes run on servers, which have settings of their own.
     """
 
     choose: Callable[[Any, str, str, str, str, str], Any]
@@ -40,8 +41,7 @@ class Engine:
     known: Callable[[Any], Known]
     context: Callable[[Any], int]
     encode: Callable[[Any, str, Conversation, bool | None], Sequence[int]]
-    check: Callable[[Any, Request], None]
-    race: Callable[[Any, Request], Iterator[LaneStep]]
+    check: Callable[[Any, Request], Request]
+    race: Callable[[Any, Request], Iterator[Wrote | Settled | None]]
     part: Callable[[Any, Request, Sequence[int], Sequence[int]], Parting | None]
-    speller: Callable[[Any], Speller]
-    spelling: Callable[[Any, int], str]
+    remote: bool = False

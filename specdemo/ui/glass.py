@@ -10,7 +10,7 @@ from itertools import accumulate
 from typing import Any
 
 from specdemo.decoding.params import SamplingParams
-from specdemo.decoding.steps import Drafted, Rule, Step, Token, Verdict
+from specdemo.decoding.steps import Drafted, Origin, Rule, Step, Token, Verdict
 from specdemo.race import Lane
 from specdemo.recording import Recording, Wrote
 from specdemo.ui.parts import Part
@@ -45,6 +45,8 @@ def view(run: Run, lane: Lane, number: int) -> dict[str, Any]:
     request = run.record.request
     ends = list(accumulate(len(one.step.tokens) for one in recording.written[:number]))
     before = ends[-1] - len(wrote.step.tokens)
+    if run.record.known.remote:
+        return _remote(run, lane, number, before + 1, ends[-1])
     kind = _kind(request.rule, request.params, wrote.step)
     rows = _rows(kind, wrote, request.params, len(request.prompt_ids) + before)
     return {
@@ -63,6 +65,33 @@ def view(run: Run, lane: Lane, number: int) -> dict[str, Any]:
         "plain": _plain(run.record.lanes[Lane.BASELINE]),
         "why": wrote.step.why,
         "notes": _notes(kind, wrote.step, rows),
+    }
+
+
+def _remote(run: Run, lane: Lane, number: int, first: int, last: int) -> dict[str, Any]:
+    """A step on a server, which tells how many tokens were drafted and accepted, and no more."""
+    wrote = run.record.lanes[lane].written[number - 1]
+    step, seconds = wrote.step, wrote.step.seconds
+    counts = {"accepted": str(step.accepted), "drafted": str(len(step.drafted))}
+    unknown = any(token.origin is Origin.UNKNOWN for token in step.tokens)
+    note = "remote.glass.unknown" if unknown else "remote.glass.drafted" if step.drafted else f"glass.why.{step.why}"
+    return {
+        "run": run.number,
+        "lane": lane,
+        "step": number,
+        "kind": "plain",
+        "judged": "remote.glass",
+        "temperature": run.record.request.params.temperature,
+        "from": first,
+        "to": last,
+        "rows": [],
+        "wrote": [_written(token, text) for token, text in zip(step.tokens, _texts(wrote), strict=True)],
+        "residual": [],
+        "mass": None,
+        "times": None if seconds is None else {"whole": round(MILLI * seconds, 3)},
+        "plain": _plain(run.record.lanes[Lane.BASELINE]),
+        "why": step.why,
+        "notes": [(note, counts if step.drafted and not unknown else {})],
     }
 
 

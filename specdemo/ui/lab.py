@@ -60,6 +60,8 @@ class Lab:
         """Why nothing can be run here; results can be looked at all the same."""
         if self._desk.engine is None:
             return ("lab.replay", {})
+        if self._desk.engine.remote:
+            return ("lab.closed.remote", {})
         return ("lab.closed", {}) if self._desk.rules.lab_rows == 0 else None
 
     def wire(self, header: Part) -> None:

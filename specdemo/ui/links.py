@@ -22,11 +22,14 @@ def write_link(values: Mapping[str, Any], fresh: Mapping[str, Any]) -> str:
 
 
 def read_link(
-    query: Mapping[str, str], fresh: Mapping[str, Any], choices: Mapping[str, Collection[str]] = CHOICES
+    query: Mapping[str, str],
+    fresh: Mapping[str, Any],
+    choices: Mapping[str, Collection[str]] = CHOICES,
+    theirs: Collection[str] = (),
 ) -> tuple[str | None, dict[str, Any], SettingRefused | None]:
     """The prompt that a link carries (None: none), the settings it asks for, and the first thing that is refused.
 
-    choices: see `request`.
+    choices: see `request`. theirs: settings that are the servers' own.
     """
     values, refused = dict(fresh), None
     for name, text in query.items():
@@ -35,6 +38,8 @@ def read_link(
         try:
             if name not in fresh:
                 raise SettingRefused("refused.linkname", {"name": name[:40]})
+            if name in theirs:
+                raise SettingRefused("refused.theirs", {"name": f"@{name}"})
             asked = values | {name: _number(text) if name in NUMBERS else text}
             request(asked, choices)
         except SettingRefused as error:

@@ -6,7 +6,7 @@ by the thread that loads.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ from specdemo.models.hub_token import HubToken, opened_with
 from specdemo.models.pair_options import NGRAM, PairSpec
 from specdemo.models.progress import Progress
 from specdemo.race import Request, check, race
-from specdemo.recording import Known, Speller
+from specdemo.recording import Known, Wrote, spelled
 from specdemo.ui.conversation import Conversation
 from specdemo.ui.engine import AS_TARGET, Engine, Fact
 
@@ -32,11 +32,9 @@ def real_engine() -> Engine:
         known=_known,
         context=lambda pair: pair.context,
         encode=_encode,
-        check=check,
-        race=race,
+        check=_check,
+        race=_race,
         part=_part,
-        speller=_speller,
-        spelling=_spelling,
     )
 
 
@@ -92,16 +90,15 @@ def _part(pair: Pair, request: Request, baseline: Sequence[int], other: Sequence
     return find_parting(pair.target, request.prompt_ids, request.params, baseline, other)
 
 
-def _speller(pair: Pair) -> Speller:
-    from specdemo.models.text import Detokenizer
+def _check(pair: Pair, request: Request) -> Request:
+    check(pair, request)
+    return request
 
-    return Detokenizer(pair.tokenizer)
 
+def _race(pair: Pair, request: Request) -> Iterator[Wrote]:
+    from specdemo.models.text import Detokenizer, spelling
 
-def _spelling(pair: Pair, token_id: int) -> str:
-    from specdemo.models.text import spelling
-
-    return spelling(pair.tokenizer, token_id)
+    return spelled(race(pair, request), lambda: Detokenizer(pair.tokenizer), lambda one: spelling(pair.tokenizer, one))
 
 
 def _known(pair: Pair) -> Known:

@@ -105,14 +105,15 @@ class Page:
         with gr.Blocks(title=say(DEFAULT, "title"), fill_width=True, analytics_enabled=False) as self.blocks:
             self._lay_out(drafter, precision, target_precision, target)
             self._wire()
-            Api(desk, self.controls.choices, self.fresh).publish()
+            Api(desk, self.controls.choices, self.fresh, self.controls.theirs).publish()
         self.blocks.queue(max_size=EVENTS_QUEUED, api_open=False)
 
     def _lay_out(self, *begin_with: str) -> None:
         with gr.Sidebar(position="right", open=False, width=380, elem_id="sd-settings"):
             self.settings = Part("settings", elem_classes=["sd-part"])
             tokens = self.desk.engine is not None and not self.desk.rules.public
-            self.controls = Controls(*begin_with, tokens=tokens)
+            self.remote = self.desk.engine is not None and self.desk.engine.remote
+            self.controls = Controls(*begin_with, tokens=tokens, remote=self.remote)
         with gr.Column(elem_classes=["sd-page"]):
             self.header = Part("header", events=("language", "retry"), elem_id="sd-header", elem_classes=["sd-part"])
             self.how = how.how()
@@ -132,12 +133,17 @@ class Page:
                 self.run = gr.Button(say(DEFAULT, "run"), variant="primary", elem_id="sd-run", elem_classes=["sd-btn"])
                 self.stop = gr.Button(say(DEFAULT, "stop"), elem_id="sd-stop", elem_classes=["sd-btn"])
             self.fresh = self.controls.read(tuple(block.value for block in self.controls.inputs))
-            self.chips = chips(self.examples, encode(summary(self.fresh)))
+            self.chips = chips(self.examples, encode(summary(self.fresh, remote=self.remote)))
             self.chat = conversation.chat()
             self.board = scoreboard.scoreboard()
             with gr.Row(elem_classes=["sd-lanes"]):
                 self.panes = {lane: pane(lane) for lane in Lane}
-            Part("legend", elem_id="sd-legend", elem_classes=["sd-part"])
+            Part(
+                "legend",
+                fills={"clocks": "remote.clocks" if self.remote else "clocks"},
+                elem_id="sd-legend",
+                elem_classes=["sd-part"],
+            )
             self.glass = glass.glass()
             recorded = encode({"rows": [row(run, "recorded") for run in self.runs.recorded], "kept": RUNS_KEPT})
             self.below = Part(
@@ -354,11 +360,13 @@ class Page:
     def sum_up(self, *values: Any) -> tuple[str, str]:
         """The settings in a line, and as what a link adds to the page's address."""
         read = self.controls.read(values)
-        return encode(summary(read)), write_link(read, self.fresh)
+        return encode(summary(read, remote=self.remote)), write_link(read, self.fresh)
 
     def restore(self, visitor: gr.Request) -> list[Any]:
         """The prompt and the settings that the page's address asks for; what it may not ask for is told."""
-        prompt, values, refused = read_link(dict(visitor.query_params), self.fresh, self.controls.choices)
+        prompt, values, refused = read_link(
+            dict(visitor.query_params), self.fresh, self.controls.choices, self.controls.theirs
+        )
         board = gr.skip()
         if refused is not None:
             said = scoreboard.message("refused.link", message=(refused.key, refused.params))

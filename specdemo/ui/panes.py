@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from specdemo.decoding.steps import Origin, Stop, Token, Verdict, Why
 from specdemo.race import Lane
+from specdemo.remote.facts import UNTOLD
 from specdemo.ui.parts import Part, encode
 from specdemo.ui.worker import Wrote
 
@@ -21,10 +22,10 @@ def pane(lane: Lane) -> Part:
 
 
 class PaneStream:
-    """The growing value of one pane. run: another id makes the browser clear the pane."""
+    """The growing value of one pane. run: another id makes the browser clear the pane, as does that it is settled."""
 
-    def __init__(self, lane: Lane, run: int) -> None:
-        self.value = _line({"run": run, "lane": lane})
+    def __init__(self, lane: Lane, run: int, *, settled: bool = False) -> None:
+        self.value = _line({"run": run, "lane": lane} | ({"settled": True} if settled else {}))
 
     def add(self, wrote: Wrote, seconds: float | None) -> None:
         """Append a step. seconds: the lane's own clock after it."""
@@ -49,7 +50,7 @@ class PaneStream:
                 _rounded(drafted.p),
             ]
             for drafted, text in zip(step.drafted, wrote.drafts, strict=True)
-            if drafted.verdict is not Verdict.ACCEPTED
+            if drafted.verdict is not Verdict.ACCEPTED and drafted.id != UNTOLD
         ]
         if refused:
             line["d"] = refused

@@ -16,7 +16,8 @@ from pathlib import Path
 from specdemo import trace_files
 from specdemo.decoding.steps import Step, Stop
 from specdemo.race import MAX_GAMMA, MAX_NEW_TOKENS, Lane, Mode, RequestRefused, check_settings
-from specdemo.recording import RaceRecord, Wrote
+from specdemo.recording import Known, RaceRecord, Wrote
+from specdemo.remote.facts import UNTOLD
 from specdemo.trace_files import RaceFile, TraceFileRefused
 from specdemo.ui.desk import Loaded, Status
 from specdemo.ui.line import Line
@@ -67,6 +68,7 @@ def read(data: bytes | str) -> RaceRecord:
 
 def _refuse_lane(lane: Lane, race: RaceFile) -> None:
     trace = getattr(race, lane)
+    untold = Known(pair=trace.pair).remote
     if not trace.tokens:
         raise TraceFileRefused(f"At {lane}.steps: the lane wrote nothing, so there is nothing to replay.")
     if len(trace.tokens) > MAX_NEW_TOKENS:
@@ -80,7 +82,7 @@ def _refuse_lane(lane: Lane, race: RaceFile) -> None:
             raise TraceFileRefused(f"At {place}: the step does not tell its times, so the race has no speed.")
         if any(0 < time < SHORTEST for time in times):
             raise TraceFileRefused(f"At {place}: a time of less than a nanosecond, which no clock here tells.")
-        if not all(0 <= one < LARGEST_ID for one in _ids(step)):
+        if not all(0 <= one < LARGEST_ID for one in _ids(step, untold)):
             raise TraceFileRefused(f"At {place}: an id that no vocabulary has.")
         if not all(number is None or 0 <= number < math.inf for number in _numbers(step)):
             raise TraceFileRefused(f"At {place}: a probability that is no number, or is negative.")
@@ -88,8 +90,10 @@ def _refuse_lane(lane: Lane, race: RaceFile) -> None:
         raise TraceFileRefused(f"At {lane}.steps: the lane took longer than {LONGEST:.0f} seconds.")
 
 
-def _ids(step: Step) -> Iterator[int]:
-    yield from (token.id for token in (*step.tokens, *step.drafted))
+def _ids(step: Step, untold: bool) -> Iterator[int]:
+    """untold: a drafted token may have no id, as no server tells it."""
+    yield from (token.id for token in step.tokens)
+    yield from (one.id for one in step.drafted if not (untold and one.id == UNTOLD))
     yield from (token_id for token_id, _ in step.residual_top)
 
 

@@ -11,7 +11,7 @@ from specdemo.decoding.steps import Origin, Parting, Why
 from specdemo.metrics import Comparison, LaneMetrics, Sameness, Speed
 from specdemo.race import Lane, Mode
 from specdemo.recording import RaceRecord
-from specdemo.ui import figures
+from specdemo.ui import figures, remote_says
 from specdemo.ui.parts import Part
 from specdemo.ui.text import Sentence
 from specdemo.ui.text.below import recognise
@@ -57,6 +57,9 @@ def verdict(record: RaceRecord, comparison: Comparison, *, over: bool) -> Senten
     speed = comparison.speed
     if speed is Speed.FAULT:
         return fault(comparison)
+    said = remote_says.verdict(comparison, over=over) if record.known.remote else None
+    if said is not None:
+        return said
     if speed is Speed.NO_SPECULATION:
         return ("verdict.gamma0" if record.request.gamma == 0 else "verdict.none" if over else "live.none", {})
     if speed is None:
@@ -100,6 +103,8 @@ def more(record: RaceRecord, comparison: Comparison, *, over: bool, stopped: boo
         said.append(("verdict.fellback", {"at": str(speculative.fell_back_at + 1)}))
     if not over:
         return said
+    if record.known.remote:
+        said += remote_says.more(record)
     n = str(comparison.first_difference or 0)
     if comparison.sameness is Sameness.ROUNDING_TIE and comparison.parting and comparison.parting.gap is not None:
         said.append(_tie(n, comparison.parting))
@@ -150,8 +155,10 @@ def six_figures(
         else ("acceptance.note", {"accepted": str(speculative.accepted), "drafted": str(speculative.drafted)}),
         "length": _shown(speculative.mean_acceptance_length, lambda value: f"{value:.2f}"),
         "lengthNote": ("length.note", {}),
-        "passes": str(speculative.target_passes),
-        "passesNote": ("passes.note", {"plain": str(max(speculative.tokens - 1, 0))}),
+        "passes": str(speculative.target_passes) if comparison.drafts_told else f"≈ {speculative.target_passes}",
+        "passesNote": ("passes.note", {"plain": str(max(speculative.tokens - 1, 0))})
+        if comparison.drafts_told
+        else ("remote.passes.note", {}),
         "same": sameness(baseline, speculative, comparison, over=over),
     }
 

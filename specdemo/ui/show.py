@@ -14,7 +14,7 @@ from typing import Any
 from specdemo.decoding.steps import Stop
 from specdemo.metrics import Comparison, LaneMetrics
 from specdemo.race import Lane
-from specdemo.recording import Wrote
+from specdemo.recording import Settled, Wrote
 from specdemo.ui import advice, figures, scoreboard
 from specdemo.ui.charts import chart_figures
 from specdemo.ui.panes import PaneStream
@@ -88,6 +88,13 @@ class Show:
             case Began(request, known):
                 self.record.request, self.record.known, self.begun = request, known, True
                 self._say("starting", "starting")
+            case Settled():
+                self.record.settle(event)
+                self._panes = {lane: PaneStream(lane, self.run.number, settled=True) for lane in Lane}
+                clocks = dict.fromkeys(Lane, 0.0)
+                for wrote in event.written:
+                    clocks[wrote.lane] += wrote.step.seconds or 0.0
+                    self._panes[wrote.lane].add(wrote, clocks[wrote.lane])
             case Paced(speed):
                 self._replay_speed = speed
             case Refused(key, params):

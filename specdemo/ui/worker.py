@@ -17,7 +17,8 @@ from specdemo.decoding.steps import Parting
 from specdemo.metrics import identity_promised
 from specdemo.models.errors import MemoryShort
 from specdemo.race import Lane, Request, RequestRefused
-from specdemo.recording import Known, Scribe, Wrote
+from specdemo.recording import Known, Settled, Wrote
+from specdemo.remote.faults import RemoteFault
 from specdemo.ui.conversation import Conversation
 from specdemo.ui.desk import Desk, Loaded, sentence
 from specdemo.ui.line import Place, TurnedAway
@@ -91,7 +92,7 @@ class Refused:
     params: dict[str, str] = field(default_factory=dict)
 
 
-Event = Waiting | Loading | Began | Wrote | Paced | Ended | Refused
+Event = Waiting | Loading | Began | Wrote | Settled | Paced | Ended | Refused
 
 
 class Worker:
@@ -144,6 +145,8 @@ class Worker:
         except MemoryShort as error:  # everything goes, so that the next run finds room
             last = Refused("refused", {"message": sentence(error)})
             self.desk.drop()
+        except RemoteFault as error:
+            last = Refused("failed", {"message": sentence(error)})
         except Exception as error:  # the page must say it and the next run must work, whatever it is
             log.exception("A run failed.")
             last = Refused("failed", {"message": sentence(error)})
@@ -176,7 +179,8 @@ class Worker:
         if turned is not None:
             return Refused(*turned)
         request = replace(self.order.request, prompt_ids=ids)
-        engine.check(pair, request)  # before the desk takes the caches for this visitor's: they are emptied by a race
+        # Before the desk takes the caches for this visitor's: they are emptied by a race.
+        request = engine.check(pair, request)
         stayed = self.desk.stayed(self.order.visitor)
         request = replace(request, reuse=self.order.before.on and stayed)
         self.running = True
@@ -193,13 +197,14 @@ class Worker:
         """Run both lanes to their ends, to `stop` or as long as a run may; the ids and whether it was stopped."""
         engine, seconds = self.desk.engine, self.desk.rules.seconds
         until = None if seconds is None else time.monotonic() + seconds
-        scribes = {lane: Scribe(lane, engine.speller(pair), lambda one: engine.spelling(pair, one)) for lane in Lane}
         emitted: dict[Lane, list[int]] = {lane: [] for lane in Lane}
         steps = engine.race(pair, request)
         try:
             for one in steps:
-                emitted[one.lane].extend(token.id for token in one.step.tokens)
-                self._events.put(scribes[one.lane].spell(one.step))
+                if one is not None:
+                    self._events.put(one)
+                if isinstance(one, Wrote):
+                    emitted[one.lane].extend(token.id for token in one.step.tokens)
                 if self.stop.is_set() or (until is not None and time.monotonic() >= until):
                     return emitted, True
         finally:

@@ -17,7 +17,7 @@ from specdemo.decoding.steps import Drafted, Origin, Parting, Rule, Step, Stop, 
 from specdemo.models.errors import ModelUnavailable
 from specdemo.models.progress import Progress
 from specdemo.race import Lane, LaneStep, Mode, Request, check
-from specdemo.recording import Known
+from specdemo.recording import Known, spelled
 from specdemo.ui.conversation import Conversation
 from specdemo.ui.engine import Engine
 
@@ -108,11 +108,11 @@ class Synthetic:
             ),
             context=lambda pair: self.context,
             encode=self._encode,
-            check=lambda pair, request: check(_Pair(self.context), request),
-            race=lambda pair, request: self.race(request),
+            check=lambda pair, request: check(_Pair(self.context), request) or request,
+            race=lambda pair, request: spelled(
+                self.race(request), lambda: _Speller(self.words), self.words.__getitem__
+            ),
             part=self._part,
-            speller=lambda pair: _Speller(self.words),
-            spelling=lambda pair, token_id: self.words[token_id],
         )
 
     def _encode(self, pair: Any, prompt: str, before: Conversation, thinking: bool | None) -> list[int]:

@@ -12,7 +12,8 @@ from specdemo.ui.text import LANGUAGES, say
 from specdemo.ui.text.below import SENTENCES, recognise
 
 ROOT = Path(__file__).parents[2] / "specdemo"
-FLOORS = [*ROOT.glob("models/*.py"), *ROOT.glob("drafters/*.py"), ROOT / "race.py", ROOT / "trace_files.py"]
+SERVERS = [ROOT / "remote" / f"{name}.py" for name in ("endpoint", "lane", "racing")]
+FLOORS = [*ROOT.glob("models/*.py"), *ROOT.glob("drafters/*.py"), *SERVERS, ROOT / "race.py", ROOT / "trace_files.py"]
 REPLAY = ROOT / "ui" / "replay.py"
 SAYING = {
     "ModelUnavailable",
@@ -20,6 +21,7 @@ SAYING = {
     "PairRefused",
     "RunnerRefused",
     "RequestRefused",
+    "RemoteFault",
     "TraceFileRefused",
     "progress",
     "watch",

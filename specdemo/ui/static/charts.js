@@ -160,12 +160,16 @@ sd.panels.charts = (panel) => {
       nodes.push(label(0, 12, sd.say("chart.costs.plain"), "k"), label(W, 12, sd.say("chart.costs.one", plain), "", "end"));
       nodes.push(bar(0, 18, plain.width * unit, 14, "f-base"));
       nodes.push(label(0, 58, sd.say("chart.costs.spec"), "k"), label(W, 58, sd.say("chart.costs.buys", step), "", "end"));
-      const [draft, verify, other] = step.parts;
-      nodes.push(bar(0.6, 64.6, draft.width * unit - 1.2, 12.8, "m-acc"));
-      nodes.push(bar(draft.width * unit, 64, verify.width * unit - 1, 14, "f-spec"));
-      nodes.push(bar((draft.width + verify.width) * unit, 64, other.width * unit, 14, "f-ink"));
-      nodes.push(label(0, 92, sd.say("chart.costs.draft", draft)), label(W / 2, 92, sd.say("chart.costs.verify", verify), "s", "middle"),
-        label(W, 92, sd.say("chart.costs.other", other), "", "end"));
+      if (step.parts) {
+        const [draft, verify, other] = step.parts;
+        nodes.push(bar(0.6, 64.6, draft.width * unit - 1.2, 12.8, "m-acc"));
+        nodes.push(bar(draft.width * unit, 64, verify.width * unit - 1, 14, "f-spec"));
+        nodes.push(bar((draft.width + verify.width) * unit, 64, other.width * unit, 14, "f-ink"));
+        nodes.push(label(0, 92, sd.say("chart.costs.draft", draft)), label(W / 2, 92, sd.say("chart.costs.verify", verify), "s", "middle"),
+          label(W, 92, sd.say("chart.costs.other", other), "", "end"));
+      } else {
+        nodes.push(bar(0, 64, step.width * unit, 14, "f-spec"), label(0, 92, sd.say("remote.costs"), "s"));
+      }
       nodes.push(path(`M0 ${FLOOR}H${W}`, "c-grid"), label(0, 128, sd.say("chart.costs.each"), "k"),
         label(W, 128, `${plain.each} → ${step.each} ${sd.say("pane.ms")}`, "k", "end"));
     }

@@ -91,9 +91,9 @@ sd.parts.glass = (element, { props, watch, trigger }) => {
     parts.replaceChildren();
     find("each").textContent = "";
     if (!step.times) return void (find("time").textContent = sd.say("glass.time.none"));
-    const whole = step.times.draft + step.times.verify + step.times.other, n = step.wrote.length;
+    const whole = step.times.whole ?? step.times.draft + step.times.verify + step.times.other, n = step.wrote.length;
     find("time").textContent = sd.say(n === 1 ? "glass.time.one" : "glass.time", { ms: ms(whole), n });
-    for (const part of ["draft", "verify", "other"]) {
+    for (const part of "whole" in step.times ? [] : ["draft", "verify", "other"]) {
       const piece = sd.make("i", part[0]);
       piece.style.flex = `${step.times[part]} 0 0`;
       if (step.times[part]) split.append(piece);
@@ -114,7 +114,7 @@ sd.parts.glass = (element, { props, watch, trigger }) => {
     if (step.missing) return void (find("missing").textContent = sd.say(step.missing));
     const where = { step: step.step, steps: pane.count, from: step.from, to: step.to };
     sd.rich(find("where"), sd.say(step.from >= step.to ? "glass.of.one" : "glass.of", where));
-    find("judged").textContent = sd.say(step.rows.length ? "glass.judged" : "glass.judged.plain");
+    find("judged").textContent = sd.say(step.judged ?? (step.rows.length ? "glass.judged" : "glass.judged.plain"));
     table(step);
     after(step);
     times(step);

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 
+from specdemo.ui.text import remote
+
 # English: (simplified, traditional). In {braces} what varies; the first template that fits counts.
 SENTENCES = {
     "The prompt is empty for this model: write something that it has tokens for.": (
@@ -639,6 +641,8 @@ SENTENCES = {
         "檔案的列不是 {experiment} 的：{error}。",
     ),
 }
+
+SENTENCES |= remote.SENTENCES
 
 Told = str | tuple[str, dict[str, "Told"]]
 

@@ -1,0 +1,177 @@
+"""The page over two servers: the record as ever, coloured where counts agree, and sentences where one fails."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from specdemo.decoding.steps import Origin, Stop
+from specdemo.race import Lane, Mode, Request
+from specdemo.recording import RaceRecord, Settled, Wrote
+from specdemo.remote import lane as remote_lane
+from specdemo.remote.endpoint import Endpoint
+from specdemo.remote.options import Servers
+from specdemo.ui import glass, replay
+from specdemo.ui.controls import SERVERS_OWN
+from specdemo.ui.conversation import Conversation, Turn
+from specdemo.ui.desk import Desk, Loaded
+from specdemo.ui.links import read_link
+from specdemo.ui.page import Page
+from specdemo.ui.remote_engine import remote_engine
+from specdemo.ui.report import as_json, as_markdown
+from specdemo.ui.runs import Run
+from specdemo.ui.show import Show
+from specdemo.ui.text import tell
+from specdemo.ui.text.below import recognise
+from specdemo.ui.worker import Ended, Event, Order, Refused, Worker
+from tests.remote.server import Script, recorded, serving
+
+PROMPT = "Explain step by step how to boil an egg."
+
+
+@pytest.fixture(autouse=True)
+def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote_lane, "SCRAPES_APART", 0)
+
+
+@pytest.fixture
+def scripts() -> Iterator[tuple[Script, Script]]:
+    with serving(recorded("plain")) as plain, serving(recorded("eagle")) as eagle:
+        yield plain, eagle
+
+
+def a_desk(scripts: tuple[Script, Script]) -> Desk:
+    return Desk(remote_engine(), Servers(scripts[0].url, scripts[1].url, timeout=5))
+
+
+def run(scripts: tuple[Script, Script], mode: Mode = Mode.RACED, **request: object) -> tuple[Show, list[Event]]:
+    desk = a_desk(scripts)
+    asked = Request((), max_new_tokens=64, mode=mode, **request)
+    worker = Worker(desk, Order(PROMPT, desk.spec, asked)).start()
+    show, seen = Show(Run(RaceRecord(PROMPT, asked))), []
+    while not show.over:
+        events = worker.drain(0.5)
+        seen += events
+        show.take(events)
+    return show, seen
+
+
+def said(show: Show) -> str:
+    board = json.loads(show.values[2])
+    return " ".join(tell("en", one) for one in (board["verdict"], *board["more"]))
+
+
+@pytest.mark.parametrize("mode", Mode)
+def test_two_servers_race_and_what_they_tell_at_the_end_replaces_what_was_shown(scripts, mode: Mode) -> None:
+    show, seen = run(scripts, mode)
+    live = [event for event in seen if isinstance(event, Wrote)]
+    assert {token.origin for event in live for token in event.step.tokens} == {Origin.UNKNOWN}
+    assert sum(isinstance(event, Settled) for event in seen) == 1 and seen[-1] == Ended(stopped=False)
+    speculative = show.record.metrics(Lane.SPECULATIVE)
+    assert (speculative.drafted, speculative.accepted, speculative.target_passes) == (188, 18, 47)
+    assert show.record.request.gamma == 4 and show.record.comparison.identical
+    assert '"settled":true' in show.values[1] and '"u"' not in show.values[1] and "-1" not in show.values[1]
+    assert "told by the server" in said(show) and "The clock is that of arrivals" in said(show)
+    assert "verification" not in said(show)
+    board = json.loads(show.values[2])
+    assert board["chart"]["model"] is None and board["chart"]["costs"]["step"]["parts"] is None
+
+
+def test_a_shared_server_is_approximate_and_its_figures_are_marked(scripts) -> None:
+    other = recorded("eagle_shared")
+    status, text = other.stream
+    other.stream = (status, text.replace('"metrics":', '"unknown":'))
+    with serving(other):
+        show, _ = run((scripts[0], other))
+    assert "which tokens were drafted is not known" in said(show)
+    assert "shared server" in said(show) and "300 drafted" in said(show)
+    assert json.loads(show.values[2])["figures"]["passes"].startswith("≈")
+
+
+def test_what_a_server_does_not_tell_is_not_shown_under_glass(scripts) -> None:
+    show, _ = run(scripts)
+    view = glass.view(show.run, Lane.SPECULATIVE, 9)
+    assert view["rows"] == [] and view["judged"] == "remote.glass" and set(view["times"]) == {"whole"}
+    assert view["notes"] == [("remote.glass.drafted", {"accepted": "3", "drafted": "4"})]
+
+
+def test_a_remote_race_is_a_file_that_replays_and_a_page_to_read(scripts) -> None:
+    show, _ = run(scripts)
+    again = replay.read(as_json(show.record))
+    assert again.known.remote and again.metrics(Lane.SPECULATIVE).accepted == 18
+    assert "told by the server" in as_markdown(again, "en")
+    local = json.loads(as_json(show.record))
+    del local["speculative"]["pair"]["clock"]
+    with pytest.raises(replay.TraceFileRefused, match="no vocabulary"):
+        replay.read(json.dumps(local))
+
+
+def test_what_had_arrived_is_kept_when_a_server_breaks(scripts) -> None:
+    status, text = scripts[1].stream
+    scripts[1].stream = (status, "\n\n".join([*text.split("\n\n")[:6], ""]))
+    show, seen = run(scripts)
+    assert isinstance(seen[-1], Refused) and "ended its answer in the middle" in said(show)
+    assert show.record.metrics(Lane.SPECULATIVE).stop is Stop.FAULT and show.record.metrics(Lane.BASELINE).tokens == 64
+    assert json.loads(show.values[2])["speed"] is None
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [((429, "slow down"), "wait a little"), ((503, "busy"), "status 503"), ((401, ""), "--api-key-env")],
+)
+def test_a_server_that_refuses_is_a_sentence(scripts, answer: tuple[int, str], expected: str) -> None:
+    scripts[1].stream = answer
+    assert expected in said(run(scripts)[0])
+
+
+def test_what_a_status_means_is_said_in_every_language(scripts) -> None:
+    endpoint = Endpoint(scripts[0].url)
+    said = [endpoint._status(status, "no, thanks", "/v1/models") for status in (302, 401, 404, 418, 429, 500)]
+    said.append(str(endpoint._refused(400, "top_k is bad", {"top_k": 1})))
+    assert [text for text in said if isinstance(recognise(text), str)] == []
+
+
+def test_stop_reaches_a_server_that_is_silent(scripts) -> None:
+    scripts[1].silent = True
+    desk = a_desk(scripts)
+    worker = Worker(desk, Order(PROMPT, desk.spec, Request((), max_new_tokens=64))).start()
+    seen: list[Event] = []
+    while sum(isinstance(event, Wrote) for event in seen) < 64:
+        seen += worker.drain(0.5)
+    worker.stop.set()
+    while not isinstance(seen[-1], Ended | Refused):
+        seen += worker.drain(0.5)
+    assert seen[-1] == Ended(stopped=True)
+
+
+def test_servers_that_are_not_there_are_said_before_any_run(scripts) -> None:
+    scripts[1].models = (200, '{"data": [{"id": "other"}]}')
+    desk = a_desk(scripts)
+    desk.open()
+    status = desk.status
+    while status.state is Loaded.LOADING:
+        status = desk.watch(status.number, 5)
+    assert status.state is Loaded.FAILED and "--served-model-name" in status.message
+
+
+def test_a_chat_goes_to_the_servers_template(scripts) -> None:
+    engine = remote_engine()
+    pair = engine.load(Servers(scripts[0].url, scripts[1].url), lambda *_: None, None)
+    before = Conversation(True, (Turn("Hello", "Yes?"),))
+    assert engine.encode(pair, "And then?", before, False)
+    asked = next(body for path, body in scripts[1].asked if path == "/tokenize")
+    assert [one["content"] for one in asked["messages"]] == ["Hello", "Yes?", "And then?"]
+    assert asked["chat_template_kwargs"] == {"enable_thinking": False}
+
+
+def test_no_visitor_names_a_server_or_sets_what_is_the_servers_own(scripts) -> None:
+    spec = Servers("http://one", "http://two")
+    assert remote_engine().choose(spec, "http://evil", "same", "auto", "http://evil", "") is spec
+    page = Page(Desk(remote_engine(), spec))
+    hidden = {name for name in SERVERS_OWN if not page.controls._made[name].visible}
+    assert hidden == SERVERS_OWN and page.fresh["mode"] == Mode.ONE_AFTER_ANOTHER
+    _, _, refused = read_link({"gamma": "3"}, page.fresh, page.controls.choices, page.controls.theirs)
+    assert refused.key == "refused.theirs"
+    assert page.lab.closed == ("lab.closed.remote", {})
