@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import hmac
 import logging
 import os
@@ -11,10 +10,16 @@ import sys
 import threading
 from collections.abc import Callable
 
-from specdemo.models.pair_options import PairSpec, add_pair_options, pair_spec
+from specdemo.app_options import RUN_ALONE, app_parser
+from specdemo.config import ConfigRefused, configure
+from specdemo.models.pair_options import PairSpec, pair_spec
+from specdemo.race import RequestRefused, check_settings
+from specdemo.race_options import race_request
 from specdemo.remote.faults import RemoteFault
-from specdemo.remote.options import Servers, add_server_options, servers
-from specdemo.ui.visitors import Rules, add_rule_options, rules
+from specdemo.remote.options import Servers, servers
+from specdemo.trace_files import Unwritable
+from specdemo.ui.ledger import Ledger
+from specdemo.ui.visitors import Rules, rules
 
 LEAVE_SECONDS = 2.0  # after SIGTERM, for what still runs; who sent it kills after some ten
 TERMINATED = 128 + signal.SIGTERM
@@ -83,24 +88,26 @@ def _replays() -> tuple[object, ...]:
 
 def main() -> None:
     """Parse the options, serve the page, and load the pair meanwhile."""
-    parser = argparse.ArgumentParser(description="Plain and speculative decoding, raced side by side.")
-    add_pair_options(parser)
-    add_rule_options(parser.add_argument_group("visitors"))
-    add_server_options(parser.add_argument_group("lanes on two vLLM servers, in place of a pair here"), required=False)
-    parser.add_argument("--host", help="address to listen on; 0.0.0.0 lets others in (127.0.0.1, on a Space 0.0.0.0)")
-    parser.add_argument("--port", type=int, help="(the first free one from 7860)")
-    parser.add_argument("--replay-only", action="store_true", help="no model: show the recorded runs of assets/runs")
-    parser.add_argument("--auth-env", metavar="VAR", help="ask visitors for the name:password in this variable")
-    args = parser.parse_args()
+    parser = app_parser()
+    try:
+        configure(parser, sys.argv[1:], others=RUN_ALONE)
+        args = parser.parse_args()
+        check_settings(race_request(args))
+    except (ConfigRefused, RequestRefused) as refused:
+        sys.exit(str(refused))
     leave_on_sigterm()
     auth = doorkeeper(args.auth_env)
     try:
         remote = servers(args)
-    except RemoteFault as fault:
+        ledger = Ledger.asked(args, lambda: len(desk.line))
+    except (RemoteFault, Unwritable) as fault:
         sys.exit(str(fault))
     print("Starting; the address of the page follows in some seconds.", flush=True)
 
-    from specdemo.ui.page import build_page, launch_options  # gradio takes seconds: `--help` does not wait for it
+    from specdemo.ui import settings_file  # gradio takes seconds: `--help` does not wait for it
+    from specdemo.ui.controls import SettingRefused
+    from specdemo.ui.page import build_page, launch_options
+    from specdemo.ui.text import DEFAULT, tell
 
     host = args.host or ("0.0.0.0" if os.environ.get("SPACE_ID") else "127.0.0.1")
     asked = rules(args)
@@ -108,8 +115,13 @@ def main() -> None:
         desk, *begin_with = _replays()
     else:
         desk, *begin_with = _servers(remote, asked) if remote else _races(pair_spec(args), asked)
-    page = build_page(desk, *begin_with)
-    page.launch(server_name=host, server_port=args.port, auth=auth, prevent_thread_lock=True, **launch_options(asked))
+    desk.ledger = ledger
+    try:
+        page = build_page(desk, *begin_with, settings=settings_file.begin_with(args))
+    except SettingRefused as refused:
+        sys.exit(tell(DEFAULT, (refused.key, refused.params)))
+    options = launch_options(asked, ledger.counts)
+    page.launch(server_name=host, server_port=args.port, auth=auth, prevent_thread_lock=True, **options)
     desk.open()  # not before the page stands: loading begins with imports that would hold it up
     page.block_thread()
 

@@ -72,7 +72,7 @@ def test_a_password_that_is_not_there_is_a_sentence(value: str | None, monkeypat
 def test_loading_begins_when_the_page_stands(monkeypatch: pytest.MonkeyPatch) -> None:
     happened: list[str] = []
     page = Mock(**{name: lambda *_, _name=name, **__: happened.append(_name) for name in ("launch", "block_thread")})
-    monkeypatch.setattr("specdemo.ui.page.build_page", lambda *_: page)
+    monkeypatch.setattr("specdemo.ui.page.build_page", lambda *_, **__: page)
     monkeypatch.setattr("specdemo.ui.desk.Desk.open", lambda desk: happened.append("open"))
     monkeypatch.setattr(app, "leave_on_sigterm", lambda: None)
     monkeypatch.setattr(sys, "argv", ["app.py"])

@@ -128,6 +128,7 @@ class Api:
         drafter: str = "",
         stop_strings: str = "",
         race: bool = False,
+        tag: str = "",
     ) -> Iterator[dict]:
         """Race plain against speculative decoding on one prompt, and give both texts and the metrics.
 
@@ -149,10 +150,11 @@ class Api:
             drafter: who drafts; see pairs. Empty: what this program was started with
             stop_strings: an answer ends at one of these, one a line
             race: also give every step of both lanes, as a file that replays
+            tag: what this call is counted under, where the host keeps a log
         """
         typed = {name: value for name, value in locals().items() if name in self._fresh}
         record, state = RaceRecord(readable(prompt), Request(prompt_ids=())), "waiting"
-        for events in self._run(visitor, prompt, typed, WAIT_SECONDS):
+        for events in self._run(visitor, prompt, typed, WAIT_SECONDS, tag):
             for event in events:
                 state = _fold(record, event) or state
             if state not in ("done", "stopped"):
@@ -176,6 +178,7 @@ class Api:
         draft_length: str = "fixed",
         drafter: str = "",
         stop_strings: str = "",
+        tag: str = "",
     ) -> Iterator[dict]:
         """Race plain against speculative decoding on one prompt, and give the Steps of both lanes as they come.
 
@@ -198,11 +201,12 @@ class Api:
             draft_length: how long each draft is; see pairs
             drafter: who drafts; see pairs. Empty: what this program was started with
             stop_strings: an answer ends at one of these, one a line
+            tag: what this call is counted under, where the host keeps a log
         """
         typed = {name: value for name, value in locals().items() if name in self._fresh}
         record, state = RaceRecord(readable(prompt), Request(prompt_ids=())), "waiting"
         told, at = "", 0.0
-        for events in self._run(visitor, prompt, typed, STREAM_SECONDS):
+        for events in self._run(visitor, prompt, typed, STREAM_SECONDS, tag):
             for event in events:
                 state = _fold(record, event) or state
             settled = next((event for event in events if isinstance(event, Settled)), None)
@@ -247,7 +251,9 @@ class Api:
             "races": self._desk.engine is not None,
         }
 
-    def _run(self, visitor: gr.Request, prompt: Any, typed: dict[str, Any], pause: float) -> Iterator[list[Event]]:
+    def _run(
+        self, visitor: gr.Request, prompt: Any, typed: dict[str, Any], pause: float, tag: Any
+    ) -> Iterator[list[Event]]:
         """What happens in this run, now and then; closing the generator stops it. Raises gr.Error with a sentence."""
         if self._desk.engine is None:
             raise _error(Refused("refused.replay"))
@@ -255,7 +261,7 @@ class Api:
         for name in self._theirs:
             if values.get(name) != self._fresh.get(name):
                 raise _error(Refused("refused.theirs", {"name": f"@{name}"}))
-        ordered = order(self._desk, self._choices, prompt, values, visitor)
+        ordered = order(self._desk, self._choices, prompt, values, visitor, source="api", tag=readable(tag))
         if not isinstance(ordered, Order):
             raise _error(ordered)
         worker = Worker(self._desk, ordered)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import gradio as gr
@@ -26,6 +27,7 @@ from specdemo.models.pair_options import (
 )
 from specdemo.models.presets import PRESETS
 from specdemo.race import MAX_STOP_STRINGS, Mode, Request
+from specdemo.race_options import PAGE_NEW_TOKENS
 from specdemo.ui.engine import AS_TARGET
 from specdemo.ui.parts import Part
 from specdemo.ui.text import DEFAULT, Sentence, say
@@ -50,7 +52,7 @@ class Range:
 
 
 NUMBERS = {
-    "max_new_tokens": Range(8, 1024, 8, 192),
+    "max_new_tokens": Range(8, 1024, 8, PAGE_NEW_TOKENS),
     "gamma": Range(0, MAX_GAMMA, 1, 5),
     "temperature": Range(0, 2, 0.05, 0),
     "top_p": Range(0.05, 1, 0.05, 1),
@@ -113,7 +115,8 @@ class Controls:
     """The settings, built inside whatever block is open. drafter and the precisions: what they begin with.
 
     target: what all drafters draft for. remote: the lanes run on servers, which draft in their own way. tokens: whether
-    a visitor may give one of the model hub. choices: what each choice may be, over that target.
+    a visitor may give one of the model hub. values: what other settings begin with. choices: what each choice may be,
+    over that target.
     """
 
     def __init__(
@@ -125,7 +128,9 @@ class Controls:
         *,
         tokens: bool = True,
         remote: bool = False,
+        values: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
+        self._begin = values
         self.theirs = SERVERS_OWN if remote else frozenset()
         self._infos = {"mode": "remote.mode.info"} if remote else {}
         self.choices = CHOICES | {"drafter": (*usual_drafters(target), MODEL)}
@@ -166,7 +171,10 @@ class Controls:
             for name in ("top_p", "top_k", "min_p", "repetition_penalty"):
                 self._dial(name)
             self._made["seed"] = gr.Number(
-                value=0, precision=0, label=say(DEFAULT, "seed"), info=say(DEFAULT, "seed.info")
+                value=self._begin.get("seed", 0),
+                precision=0,
+                label=say(DEFAULT, "seed"),
+                info=say(DEFAULT, "seed.info"),
             )
             self._choice("rule")
         self._made[PRESET].input(
@@ -235,7 +243,7 @@ class Controls:
             minimum=numbers.low,
             maximum=numbers.high,
             step=numbers.step,
-            value=numbers.value,
+            value=self._begin.get(name, numbers.value),
             label=say(DEFAULT, name),
             info=self._info(name, DEFAULT),
             elem_id=f"sd-set-{name}",
@@ -246,13 +254,14 @@ class Controls:
     def _typed(self, name: str, value: str = "", *, visible: bool = True, **props: Any) -> None:
         words = {"label": say(DEFAULT, name), "info": self._info(name, DEFAULT)}
         shown = visible and name not in self.theirs
+        value = self._begin.get(name, value)
         self._made[name] = gr.Textbox(value, elem_id=f"sd-set-{name}", visible=shown, **words, **props)
 
     def _choice(self, name: str, value: str | None = None, *, visible: bool = True) -> None:
         kind = gr.Radio if len(self.choices[name]) <= MOST_BUTTONS else gr.Dropdown
         self._made[name] = kind(
             choices=self._offered(name, DEFAULT),
-            value=value or self.choices[name][0],
+            value=value or self._begin.get(name) or self.choices[name][0],
             label=say(DEFAULT, name),
             info=self._info(name, DEFAULT),
             elem_id=f"sd-set-{name}",
@@ -329,9 +338,13 @@ def summary(values: dict[str, Any], *, remote: bool = False) -> list[Sentence]:
     return [sampling, ("summary.rest", rest), *policy, *mode]
 
 
-def _stop_strings(typed: Any) -> tuple[str, ...]:
+def stop_strings(typed: Any) -> tuple[str, ...]:
     """One a line; a line break inside one is written \\n."""
-    strings = tuple(line.replace("\\n", "\n") for line in str(typed or "").splitlines() if line)
+    return tuple(line.replace("\\n", "\n") for line in str(typed or "").splitlines() if line)
+
+
+def _stop_strings(typed: Any) -> tuple[str, ...]:
+    strings = stop_strings(typed)
     if len(strings) > MAX_STOP_STRINGS:
         raise SettingRefused("refused.stops", {"n": str(len(strings)), "most": str(MAX_STOP_STRINGS)})
     return strings

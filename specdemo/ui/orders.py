@@ -26,10 +26,13 @@ def order(
     visitor: Any,
     before: Conversation = NOTHING_SAID,
     token: str = "",
+    *,
+    source: str = "page",
+    tag: str = "",
 ) -> Order | Refused:
     """Check everything that needs no model. choices: see `request`. values: settings by name. visitor: a gr.Request.
 
-    token: of the model hub, which the visitor has given.
+    token: of the model hub, which the visitor has given. source, tag: for the host's log.
     """
     prompt = readable(prompt)
     if not prompt.strip():
@@ -47,7 +50,7 @@ def order(
     if turned is not None:
         return Refused(*turned)
     thinking = {"on": True, "off": False}.get(values["thinking"])
-    return Order(prompt, spec, asked, before, visitor.session_hash or "", address, thinking)
+    return Order(prompt, spec, asked, before, visitor.session_hash or "", address, thinking, source, tag)
 
 
 def pair_and_request(

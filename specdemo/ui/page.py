@@ -8,7 +8,8 @@ from __future__ import annotations
 import importlib.util
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import gradio as gr
@@ -20,7 +21,7 @@ from specdemo.recording import RaceRecord
 from specdemo.trace_files import TraceFileRefused
 from specdemo.ui import conversation, glass, how, scoreboard
 from specdemo.ui.api import Api
-from specdemo.ui.controls import Controls, summary
+from specdemo.ui.controls import Controls, request, summary
 from specdemo.ui.desk import Desk, Loaded
 from specdemo.ui.doors import Doors
 from specdemo.ui.engine import AS_TARGET
@@ -33,6 +34,8 @@ from specdemo.ui.parts import Part, encode, head
 from specdemo.ui.replay import SPEEDS, ClosedDesk, Player, read, recorded_runs
 from specdemo.ui.report import FILES, row
 from specdemo.ui.runs import RUNS_KEPT, Run, Runs
+from specdemo.ui.scrape import Counts, Scrape
+from specdemo.ui.settings_file import file_of
 from specdemo.ui.show import Show
 from specdemo.ui.text import DEFAULT, say
 from specdemo.ui.text.below import recognise
@@ -52,11 +55,11 @@ THREADS = 48  # beside one for each run that waits
 PRIVATE: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
 
 
-def launch_options(rules: Rules = OWN) -> dict[str, Any]:
-    """What `launch` needs beside an address: look, scripts, and nothing kept or shared."""
+def launch_options(rules: Rules = OWN, counts: Counts | None = None) -> dict[str, Any]:
+    """What `launch` needs beside an address: look, scripts, and nothing kept or shared. counts: for /metrics."""
     return {
         "max_threads": THREADS + rules.waiting,
-        "app_kwargs": {"middleware": [(Doors, (), {})]},
+        "app_kwargs": {"middleware": [(Doors, (), {}), *([(Scrape, (counts,), {})] if counts else [])]},
         "enable_monitoring": False,
         "mcp_server": importlib.util.find_spec("mcp") is not None,
         "theme": theme(),
@@ -75,12 +78,14 @@ def build_page(
     precision: str = AS_TARGET,
     target_precision: str = AUTO,
     target: str = EMBEDDED,
+    settings: Mapping[str, Any] = MappingProxyType({}),
 ) -> gr.Blocks:
     """The whole page over a desk (its `open` loads the pair), or one that only replays what was recorded.
 
-    drafter and precisions: what Settings begin with. target: what they offer drafters for.
+    drafter, precisions, settings: what Settings begin with. target: what they offer drafters for. Raises SettingRefused
+    where no run could have these.
     """
-    return Page(desk, drafter, precision, target_precision, target).blocks
+    return Page(desk, drafter, precision, target_precision, target, settings).blocks
 
 
 class Page:
@@ -93,6 +98,7 @@ class Page:
         precision: str = AS_TARGET,
         target_precision: str = AUTO,
         target: str = EMBEDDED,
+        settings: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
         self.desk = desk
         self.runs = Runs(recorded_runs())
@@ -103,17 +109,17 @@ class Page:
         self._workers: dict[str, Worker | Player] = {}  # by session: what Stop of that page stops
         os.environ.setdefault("GRADIO_ANALYTICS_MAX_EVENTS", EVENTS_REMEMBERED)  # read when the queue is made
         with gr.Blocks(title=say(DEFAULT, "title"), fill_width=True, analytics_enabled=False) as self.blocks:
-            self._lay_out(drafter, precision, target_precision, target)
+            self._lay_out(settings, drafter, precision, target_precision, target)
             self._wire()
             Api(desk, self.controls.choices, self.fresh, self.controls.theirs).publish()
         self.blocks.queue(max_size=EVENTS_QUEUED, api_open=False)
 
-    def _lay_out(self, *begin_with: str) -> None:
+    def _lay_out(self, settings: Mapping[str, Any], *begin_with: str) -> None:
         with gr.Sidebar(position="right", open=False, width=380, elem_id="sd-settings"):
             self.settings = Part("settings", elem_classes=["sd-part"])
             tokens = self.desk.engine is not None and not self.desk.rules.public
             self.remote = self.desk.engine is not None and self.desk.engine.remote
-            self.controls = Controls(*begin_with, tokens=tokens, remote=self.remote)
+            self.controls = Controls(*begin_with, tokens=tokens, remote=self.remote, values=settings)
         with gr.Column(elem_classes=["sd-page"]):
             self.header = Part("header", events=("language", "retry"), elem_id="sd-header", elem_classes=["sd-part"])
             self.how = how.how()
@@ -133,6 +139,8 @@ class Page:
                 self.run = gr.Button(say(DEFAULT, "run"), variant="primary", elem_id="sd-run", elem_classes=["sd-btn"])
                 self.stop = gr.Button(say(DEFAULT, "stop"), elem_id="sd-stop", elem_classes=["sd-btn"])
             self.fresh = self.controls.read(tuple(block.value for block in self.controls.inputs))
+            request(self.fresh, self.controls.choices)
+            self.settings.value = self._kept(self.fresh)
             self.chips = chips(self.examples, encode(summary(self.fresh, remote=self.remote)))
             self.chat = conversation.chat()
             self.board = scoreboard.scoreboard()
@@ -358,9 +366,14 @@ class Page:
         return own + self.controls.relabel(language)
 
     def sum_up(self, *values: Any) -> tuple[str, str]:
-        """The settings in a line, and as what a link adds to the page's address."""
+        """The settings in a line, and what can be kept of them."""
         read = self.controls.read(values)
-        return encode(summary(read, remote=self.remote)), write_link(read, self.fresh)
+        return encode(summary(read, remote=self.remote)), self._kept(read)
+
+    def _kept(self, read: dict[str, Any]) -> str:
+        """Settings as what a link adds to the page's address, and as a file of options."""
+        file = file_of(read, getattr(self.desk, "spec", None), public=self.desk.rules.public)
+        return encode({"link": write_link(read, self.fresh), "file": file})
 
     def restore(self, visitor: gr.Request) -> list[Any]:
         """The prompt and the settings that the page's address asks for; what it may not ask for is told."""

@@ -17,7 +17,7 @@ from specdemo.decoding.steps import Parting
 from specdemo.metrics import identity_promised
 from specdemo.models.errors import MemoryShort
 from specdemo.race import Lane, Request, RequestRefused
-from specdemo.recording import Known, Settled, Wrote
+from specdemo.recording import Known, RaceRecord, Settled, Wrote
 from specdemo.remote.faults import RemoteFault
 from specdemo.ui.conversation import Conversation
 from specdemo.ui.desk import Desk, Loaded, sentence
@@ -34,6 +34,7 @@ class Order:
     """What a visitor asked for: a prompt, a pair, the request that awaits the prompt's ids. before: what was said.
 
     visitor: Gradio's session. address: where it comes from. thinking: on, off, or None as the chat template has it.
+    source, tag: what the host's log says of it.
     """
 
     prompt: str
@@ -43,6 +44,8 @@ class Order:
     visitor: str = ""
     address: str = ""
     thinking: bool | None = None
+    source: str = "page"
+    tag: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +113,7 @@ class Worker:
         self.running = False
         self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
         self._told: Event | None = None  # last of what is awaited
+        self._record: RaceRecord | None = None  # for the host's ledger
         self.thread = threading.Thread(target=self._work, name="run", daemon=True)
 
     def start(self) -> Worker:
@@ -152,7 +156,24 @@ class Worker:
             last = Refused("failed", {"message": sentence(error)})
         finally:  # even where the thread dies of what is no Exception
             self.desk.give_back(ticket)
+            self._write_down(last)
             self._events.put(last)
+
+    def _take(self, one: Wrote | Settled) -> None:
+        self._events.put(one)
+        if self._record is not None and isinstance(one, Wrote):
+            self._record.add(one)
+        elif self._record is not None:
+            self._record.settle(one)
+
+    def _write_down(self, last: Event) -> None:
+        """The run is over; nothing is written of one that never began."""
+        if self._record is None:
+            return
+        outcome = "failed"
+        if isinstance(last, Ended):
+            outcome, self._record.parting = "stopped" if last.stopped else "done", last.parting
+        self.desk.ledger.close(self._record, outcome, self.order.source, self.order.tag)
 
     def _wait(self, place: Place) -> None:
         status = self.desk.status
@@ -184,7 +205,9 @@ class Worker:
         stayed = self.desk.stayed(self.order.visitor)
         request = replace(request, reuse=self.order.before.on and stayed)
         self.running = True
-        self._events.put(Began(request, engine.known(pair)))
+        known = engine.known(pair)
+        self._record = self.desk.ledger.open(self.order.prompt, request, known)
+        self._events.put(Began(request, known))
         emitted, stopped = self._race(pair, request)
         if stopped and not self.stop.is_set():
             return Ended(stopped, why=("budget.seconds", {"seconds": f"{self.desk.rules.seconds:g}"}))
@@ -202,7 +225,7 @@ class Worker:
         try:
             for one in steps:
                 if one is not None:
-                    self._events.put(one)
+                    self._take(one)
                 if isinstance(one, Wrote):
                     emitted[one.lane].extend(token.id for token in one.step.tokens)
                 if self.stop.is_set() or (until is not None and time.monotonic() >= until):

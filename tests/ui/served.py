@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from specdemo.ui.desk import Desk
 from specdemo.ui.engine import Engine
+from specdemo.ui.ledger import NOTHING, Ledger
 from specdemo.ui.page import Page, launch_options
 from specdemo.ui.visitors import OWN, Rules
 from tests.ui.synthetic import Synthetic
@@ -32,13 +33,16 @@ def run_apart(clients: Coroutine[None, None, None]) -> None:
 
 
 @contextmanager
-def served(script: Synthetic | None = None, rules: Rules = OWN, engine: Engine | None = None) -> Iterator[Served]:
+def served(
+    script: Synthetic | None = None, rules: Rules = OWN, engine: Engine | None = None, ledger: Ledger = NOTHING
+) -> Iterator[Served]:
     """Launched, its pair loading; closed at the end. engine: another than the script's own."""
     script = script or Synthetic()
     desk = Desk(engine or script.engine(), ("ngram", "same"), rules)
+    desk.ledger = ledger
     desk.open()
     page = Page(desk)
-    _, url, _ = page.blocks.launch(prevent_thread_lock=True, quiet=True, **launch_options(rules))
+    _, url, _ = page.blocks.launch(prevent_thread_lock=True, quiet=True, **launch_options(rules, ledger.counts))
     try:
         yield Served(url, desk, script, page)
     finally:

@@ -31,10 +31,13 @@ sd.parts.settings = (element, { props }) => {
   const find = (name) => element.querySelector(`[data-settings="${name}"]`);
   find("close").addEventListener("click", () => sd.settings.toggle(false));
 
-  /* The value is what differs from a fresh page, as a query string; the prompt is read from its box. */
+  const kept = () => JSON.parse(props.value || "{}");
+  find("keep").addEventListener("click", () => sd.save({ name: "demo.yaml", text: kept().file ?? "" }));
+
+  /* A link holds what differs from a fresh page, as a query string; the prompt is read from its box. */
   function address() {
     const url = new URL(location.pathname, location.origin);
-    url.search = props.value || "";
+    url.search = kept().link ?? "";
     const prompt = document.querySelector("#sd-prompt textarea")?.value ?? "";
     if (prompt) url.searchParams.set("prompt", prompt);
     return url.href;

@@ -415,6 +415,8 @@ STRINGS = {
     "link.copy": "Copy link",
     "link.about": "A link to this prompt and these settings",
     "link.copied": "Link copied.",
+    "config.keep": "Save file",
+    "config.about": "These settings as demo.yaml, for app.py --config and specdemo run --config",
     "link.byhand": "Copy the link from the field.",
     "refused.link": "**The link asks for what Settings does not offer:** {message} Everything else stands as the "
     "link says.",

@@ -379,6 +379,8 @@ STRINGS = {
     "link.copy": "复制链接",
     "link.about": "指向此提示词与这些设置的链接",
     "link.copied": "链接已复制。",
+    "config.keep": "存为文件",
+    "config.about": "将这些设置存为 demo.yaml，供 app.py --config 与 specdemo run --config 使用",
     "link.byhand": "请从输入框中复制链接。",
     "refused.link": "**链接要求的设置不可用：**{message}其余均按链接设置。",
     "refused.linklong": "其中的提示词有 {n} 个字符，链接至多容纳 {most} 个。请把提示词直接粘贴到输入框。",

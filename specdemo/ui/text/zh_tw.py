@@ -379,6 +379,8 @@ STRINGS = {
     "link.copy": "複製連結",
     "link.about": "指向此提示詞與這些設定的連結",
     "link.copied": "連結已複製。",
+    "config.keep": "存成檔案",
+    "config.about": "將這些設定存成 demo.yaml，供 app.py --config 與 specdemo run --config 使用",
     "link.byhand": "請從輸入框中複製連結。",
     "refused.link": "**連結要求的設定不可用：**{message}其餘均依連結設定。",
     "refused.linklong": "其中的提示詞有 {n} 個字元，連結至多容納 {most} 個。請將提示詞直接貼到輸入框。",
