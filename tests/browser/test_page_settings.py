@@ -90,3 +90,14 @@ def test_a_hostile_link_is_refused_by_a_sentence_and_the_rest_stands(
     assert page.evaluate("window.hacked") is None
     run(page)
     assert demo.script.asked.gamma == 5 and demo.script.asked.rule is Rule.SHARED_NOISE
+
+
+def test_the_settings_are_saved_as_a_file_of_options(demo: Demo, page: Page) -> None:
+    page.click(".sd-set")
+    page.get_by_label("one after another").check()
+    expect(page.locator("[data-set=summary]")).to_contain_text("one after another")
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="Save file").click()
+    assert saved.value.suggested_filename == "demo.yaml"
+    text = saved.value.path().read_text("utf-8")
+    assert "mode: one-after-another\n" in text and "gamma: 5\n" in text
