@@ -27,7 +27,7 @@ sd.settings = (() => {
   return { toggle };
 })();
 
-sd.parts.settings = (element, { props }) => {
+sd.parts.settings = (element, { props, watch }) => {
   const find = (name) => element.querySelector(`[data-settings="${name}"]`);
   find("close").addEventListener("click", () => sd.settings.toggle(false));
 
@@ -50,6 +50,8 @@ sd.parts.settings = (element, { props }) => {
     find("said").textContent = sd.say(await sd.copy(field.value) ? "link.copied" : "link.byhand");
     field.select();
   });
+  /* What was set last may be answered only now. */
+  watch("value", () => { if (!find("address").hidden) find("address").value = address(); });
 
   function name() {
     document.querySelector("#sd-settings .toggle-button")?.setAttribute("aria-label", sd.say("settings.close"));
