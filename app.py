@@ -90,7 +90,7 @@ def main() -> None:
     """Parse the options, serve the page, and load the pair meanwhile."""
     parser = app_parser()
     try:
-        configure(parser, sys.argv[1:], others=RUN_ALONE)
+        configure(parser, sys.argv[1:], others=lambda: RUN_ALONE)
         args = parser.parse_args()
         check_settings(race_request(args))
     except (ConfigRefused, RequestRefused) as refused:

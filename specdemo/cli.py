@@ -14,7 +14,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from specdemo.app_options import app_parser
 from specdemo.config import ConfigRefused, add_config_option, configure, options_of
 from specdemo.exit_codes import INTERRUPTED, REFUSED
 from specdemo.models.pair_options import add_pair_options, pair_spec
@@ -52,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             command.set_defaults(act=door.main)
     try:
         if argv[:1] == ["run"]:
-            configure(run_parser, argv[1:], others=options_of(app_parser()))
+            configure(run_parser, argv[1:], others=_options_of_the_page)
     except ConfigRefused as error:
         print(error, file=sys.stderr)
         return REFUSED
@@ -62,6 +61,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("Stopped.", file=sys.stderr)
         return INTERRUPTED
+
+
+def _options_of_the_page() -> dict[str, argparse.Action]:
+    from specdemo.app_options import app_parser  # which imports what serves a page
+
+    return options_of(app_parser())
 
 
 def _add_run(parser: argparse.ArgumentParser) -> None:

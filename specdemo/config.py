@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -40,10 +40,12 @@ def add_config_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--config", type=Path, metavar="FILE", help="options from a YAML file; those given here win")
 
 
-def configure(parser: argparse.ArgumentParser, argv: Sequence[str], others: Collection[str] = ()) -> None:
+def configure(
+    parser: argparse.ArgumentParser, argv: Sequence[str], others: Callable[[], Collection[str]] = tuple
+) -> None:
     """Make the parser's defaults what the file says that `--config` names, if any; raises ConfigRefused.
 
-    others: names that another program knows.
+    others: gives the names that another program knows; not asked where there is no file.
     """
     first = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     first.add_argument("--config", type=Path)
@@ -59,11 +61,11 @@ def configure(parser: argparse.ArgumentParser, argv: Sequence[str], others: Coll
         names = {name for name, action in actions.items() if action in group._group_actions}
         given |= names if names & given else set()
     given |= DRAFT if DRAFTS_FOR & given else set()
-    values = {}
+    values, elsewhere = {}, others()
     for entry in entries_of(path):
         action = actions.get(entry.key)
-        if action is None and entry.key not in others:
-            raise _refusal(path, entry, f"there is no such option{_alike(entry.key, {*actions, *others})}.")
+        if action is None and entry.key not in elsewhere:
+            raise _refusal(path, entry, f"there is no such option{_alike(entry.key, {*actions, *elsewhere})}.")
         if action is None:
             continue
         value = _read(path, entry, action)

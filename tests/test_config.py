@@ -17,7 +17,7 @@ def asked(folder: Path, text: str, *argv: str) -> argparse.Namespace:
     path.write_text(text, "utf-8")
     argv = ("--config", str(path), *argv)
     parser = app_parser()
-    configure(parser, argv, others=RUN_ALONE)
+    configure(parser, argv, others=lambda: RUN_ALONE)
     return parser.parse_args(argv)
 
 

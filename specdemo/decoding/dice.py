@@ -31,8 +31,7 @@ class Dice:
         self._round = 0
         self.position = 0
         self._greedy = sampler.params.temperature == 0
-        temperature = sampler.params.draft_temperature
-        self.greedy_draft = temperature == 0 or (temperature is None and self._greedy)
+        self.greedy_draft = sampler.params.drafting == 0
 
     def start(self, position: int) -> None:
         """A round begins; its first drafted token would stand at `position`."""
@@ -64,7 +63,7 @@ class Dice:
         token = at if among is None else among.ids[at]
         if self.shared:
             return token, q[at]
-        return token, q if among is None else q.new_zeros(among.size).index_copy_(0, among.ids, q)
+        return token, q if among is None else among.spread(q)
 
     @property
     def looks(self) -> bool:

@@ -30,6 +30,10 @@ class Pruned:
         full[self.ids] = logits.float()
         return full
 
+    def spread(self, q: Tensor) -> Tensor:
+        """Probabilities [size] over the target's vocabulary from those [n] over this one."""
+        return q.new_zeros(self.size).index_copy_(0, self.ids, q)
+
 
 class Draw(Protocol):
     """How a drafter turns what it has into its next token. The decoder owns it, so that temperature, truncation and

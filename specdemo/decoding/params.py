@@ -21,6 +21,11 @@ class SamplingParams:
     draft_temperature: float | None = None
 
     @property
+    def drafting(self) -> float:
+        """The drafter's temperature."""
+        return self.temperature if self.draft_temperature is None else self.draft_temperature
+
+    @property
     def truncates(self) -> bool:
         """Whether unlikely tokens are cut off."""
         return self.top_k > 0 or self.top_p < 1 or self.min_p > 0

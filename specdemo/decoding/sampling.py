@@ -7,7 +7,7 @@ or a pruned vocabulary, on any device, with no generator whose state could leak 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import IntEnum
 from typing import TypeVar
 
@@ -222,11 +222,9 @@ class Sampler:
         if self.seen is not None:
             self.seen[torch.tensor(tokens).to(self.seen.device, non_blocking=True)] = True
 
-    def after(self, logits: Tensor, drafted: Tensor) -> Tensor:
-        """p [vocab] from the logits [vocab] that stand after what was emitted and these drafted tokens [i]."""
-        if self.seen is not None:
-            logits = penalise(logits, self.seen.index_fill(0, drafted, True), self.params.repetition_penalty)
-        return self._distribution(logits[None], self.params.temperature)[0]
+    def after(self, logits: Tensor, drafted: Iterable[Tensor]) -> Tensor:
+        """p [vocab] from the logits [vocab] that stand after what was emitted and these drafted tokens."""
+        return self._row(logits, drafted, self.params.temperature)
 
     def target(self, logits: Tensor, drafted: Tensor) -> Tensor:
         """p [k + 1, vocab] from logits [k + 1, vocab]; row i stands after the drafted tokens [k] before it."""
@@ -234,21 +232,17 @@ class Sampler:
             logits = penalise(logits, self._seen_before(drafted), self.params.repetition_penalty)
         return self._distribution(logits, self.params.temperature)
 
-    def draft(self, logits: Tensor, drafted: Sequence[Tensor], among: Pruned | None = None) -> Tensor:
+    def draft(self, logits: Tensor, drafted: Iterable[Tensor], among: Pruned | None = None) -> Tensor:
         """q [n] from the drafter's logits [n], all or `among` the vocabulary's, after the round's drafted tokens."""
-        logits = logits.float()[None]
-        if self.seen is not None:
-            seen = self.seen.clone()
-            for token in drafted:
-                seen[token[None]] = True
-            seen = seen if among is None else seen[among.ids]
-            logits = penalise(logits, seen[None], self.params.repetition_penalty)
-        temperature = self.params.draft_temperature
-        return self._distribution(logits, self.params.temperature if temperature is None else temperature)[0]
+        return self._row(logits.float(), drafted, self.params.drafting, among)
+
+    def ids_of(self, among: Pruned | None) -> Tensor:
+        """The ids, as int32, that noise for all tokens or for those `among` them is a function of."""
+        return self.ids if among is None else among.short_ids
 
     def draw(self, weights: Tensor, stream: Stream, counter: int, among: Pruned | None = None) -> Tensor:
         """Index [] drawn from unnormalised weights [n], of all ids or of those `among` them, by their noise."""
-        ids = self.ids if among is None else among.short_ids
+        ids = self.ids_of(among)
         ((first, second),) = keys = noise_keys(self.params.seed, stream, [counter])
         if weights.device.type != "cpu":
             return race_winner(weights, exponential(keys, ids)[0])
@@ -274,6 +268,17 @@ class Sampler:
         """n uniform numbers [n] on (0, 1)."""
         ids = torch.arange(n, dtype=torch.int32, device=self.ids.device)
         return uniform(noise_keys(self.params.seed, stream, [counter]), ids)[0]
+
+    def _row(
+        self, logits: Tensor, drafted: Iterable[Tensor], temperature: float, among: Pruned | None = None
+    ) -> Tensor:
+        if self.seen is not None:
+            seen = self.seen.clone()
+            for token in drafted:
+                seen[token[None]] = True
+            seen = seen if among is None else seen[among.ids]
+            logits = penalise(logits, seen, self.params.repetition_penalty)
+        return self._distribution(logits[None], temperature)[0]
 
     def _distribution(self, logits: Tensor, temperature: float) -> Tensor:
         if temperature == 0:

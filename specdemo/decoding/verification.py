@@ -93,17 +93,15 @@ def _at(values: Tensor, position: Tensor) -> Tensor:
     return values.gather(-1, position[:, None])[:, 0]
 
 
-def residual(p: Tensor, q: Tensor) -> Tensor:
-    """What a token is drawn from in place of a refused one: max(p - q, 0) over [..., V], or p where that is 0."""
-    left = (p - q).clamp(min=0)
-    return torch.where(left.sum(-1, keepdim=True) > 0, left, p)
+def residual(p: Tensor, q: Tensor, weight: Tensor | float = 1.0) -> Tensor:
+    """What is drawn from in place of a refused token: max(weight p - q, 0) over [..., V], or p where that is 0."""
+    left = (weight * p - q).clamp(min=0)
+    return torch.where(left.sum(-1, keepdim=True) <= 0, p, left)
 
 
 def _source(p: Tensor, q: Tensor, accepted: Tensor, weight: Tensor) -> Tensor:
-    """Unnormalised [B, V]: the residual of weight * p where a draft was refused, else (or where that is 0) p."""
+    """Unnormalised [B, V]: the residual where a draft was refused, else p."""
     row = accepted[:, None, None].expand(-1, 1, p.shape[-1])
     p_row = p.gather(1, row)[:, 0]
     q_row = q.gather(1, row.clamp(max=q.shape[1] - 1))[:, 0]
-    left = (weight[:, None] * p_row - q_row).clamp(min=0)
-    whole = (accepted == q.shape[1])[:, None] | (left.sum(-1, keepdim=True) <= 0)
-    return torch.where(whole, p_row, left)
+    return torch.where((accepted == q.shape[1])[:, None], p_row, residual(p_row, q_row, weight[:, None]))

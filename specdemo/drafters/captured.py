@@ -81,20 +81,16 @@ class CapturedDraws:
 
     def _work(self) -> None:
         """Token and q number `at` from the logits; `at` goes on."""
-        params, sampler = self._sampler.params, self._sampler
-        temperature = params.temperature if params.draft_temperature is None else params.draft_temperature
-        among = self._among
+        sampler, among = self._sampler, self._among
         q = sampler.draft(self._logits, (), among)
-        ids = sampler.ids if among is None else among.short_ids
         keys = self._keys.index_select(1, self._at)
-        at = race_winner(q, exponential_at(keys, ids)[0] if temperature else 1)[None]
+        at = race_winner(q, exponential_at(keys, sampler.ids_of(among))[0] if sampler.params.drafting else 1)[None]
         token = at if among is None else among.ids.gather(0, at)
         self._tokens.index_copy_(0, self._at, token)
         if self._q.dim() == 1:
             self._q.index_copy_(0, self._at, q.gather(0, at))
         else:
-            whole = q if among is None else q.new_zeros(among.size).index_copy_(0, among.ids, q)
-            self._q.index_copy_(0, self._at, whole[None])
+            self._q.index_copy_(0, self._at, (q if among is None else among.spread(q))[None])
         if sampler.seen is not None:
             sampler.seen.index_fill_(0, token, True)
         self._at.add_(1)

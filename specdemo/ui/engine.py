@@ -29,10 +29,9 @@ class Engine:
     choose(spec, drafter, its precision, the target's, another target or "", the visitor's hub token or ""): the spec
     with these. facts: what to print in the header, the target's name first; a pair of key and parameters is a sentence
     of ui.text. known: what a race's record says of the pair and the machine. context: tokens a prompt and its answer
-    may take. encode: no ids for a
-    text that has no tokens; thinking on, off or as the template has it. check: the request as it will run, or
-    RequestRefused. race: None where it only waits, so that it can be stopped; perhaps one Settled at its end. part:
-    find_parting. remote: the lanes run on servers, which have settings of their own.
+    may take. encode: no ids for a text that has no tokens; thinking on, off or as the template has it. check: the
+    request as it will run, or RequestRefused. race: None where it only waits, so that it can be stopped; perhaps one
+    Settled at its end. part: find_parting. remote: the lanes run on servers, which have settings of their own.
     """
 
     choose: Callable[[Any, str, str, str, str, str], Any]

@@ -27,7 +27,7 @@ from specdemo.ui.replay import ClosedDesk
 from specdemo.ui.text import Sentence
 from specdemo.ui.text.below import recognise
 from specdemo.ui.visitors import address_of
-from specdemo.ui.worker import Refused
+from specdemo.ui.worker import Refused, at_work
 
 DRAIN_SECONDS = 0.25  # a closed tab is noticed as often
 WAIT_SECONDS = 0.8  # the same for a run that waits
@@ -85,17 +85,12 @@ class Lab:
             return
         yield show.value, self._desk.status.line()  # before any work: one that never yielded cannot be closed
         worker = LabWorker(self._desk, ordered).start()
-        self._workers[visitor.session_hash] = worker
-        try:
+        with at_work(self._workers, visitor.session_hash, worker):
             while not show.over:
                 show.take(worker.drain(DRAIN_SECONDS if worker.running else WAIT_SECONDS))
                 if worker.result is not None:
                     self._keep(visitor.session_hash, ordered.asked, worker.result)
                 yield show.value, self._desk.status.line()
-        finally:  # perhaps on the event loop: nothing here may wait
-            worker.stop.set()
-            worker.shown.set()
-            del self._workers[visitor.session_hash]
 
     def _order(self, visitor: gr.Request, asked: Any, token: str, values: tuple[Any, ...]) -> LabOrder | Refused:
         """What is asked for, or why it cannot be had."""

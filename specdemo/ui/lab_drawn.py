@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from specdemo.lab.chart import Chart, Mark
@@ -36,27 +37,12 @@ def _table(lines: Sequence[Told]) -> dict[str, Any]:
 
 
 def _map(heat_map: HeatMap) -> dict[str, Any]:
-    return {
-        "title": heat_map.title,
-        "down": heat_map.down,
-        "across": heat_map.across,
-        "lines": heat_map.lines,
-        "columns": heat_map.columns,
-        "values": [[_rounded(value) for value in line] for line in heat_map.values],
-        "best": heat_map.best,
-    }
+    values = [[_rounded(value) for value in line] for line in heat_map.values]
+    return asdict(heat_map) | {"values": values, "best": heat_map.best}
 
 
 def _chart(chart: Chart) -> dict[str, Any]:
-    return {
-        "title": chart.title,
-        "across": chart.across,
-        "places": chart.places,
-        "series": chart.series,
-        "marks": [[_mark(mark) for mark in series] for series in chart.marks],
-        "joined": chart.joined,
-        "even": chart.even,
-    }
+    return asdict(chart) | {"marks": [[_mark(mark) for mark in series] for series in chart.marks]}
 
 
 def _mark(mark: Mark | None) -> list[float | None] | None:

@@ -8,7 +8,7 @@ from typing import Any
 from specdemo.ui.lab_worker import Event, Measured
 from specdemo.ui.parts import encode
 from specdemo.ui.text import Sentence
-from specdemo.ui.text.below import recognise
+from specdemo.ui.text.below import passed_on
 from specdemo.ui.worker import Ended, Loading, Refused, Waiting
 
 
@@ -35,13 +35,12 @@ class LabShow:
                 key = "lab.waiting" if seconds is None else "lab.waiting.seconds"
                 self._state, self._say = "waiting", (key, {"n": str(before), "seconds": str(seconds)})
             case Loading(message):
-                self._state, self._say = "loading", ("lab.loading", {"message": recognise(message)})
+                self._state, self._say = "loading", passed_on("lab.loading", message=message)
             case Measured(result):
                 self._result = result
                 self._state, self._say = "running", ("lab.running", {})
             case Refused(key, params):
-                told = {name: recognise(text) if name == "message" else text for name, text in params.items()}
-                self._state, self._say, self.over = "refused", (key, told), True
+                self._state, self._say, self.over = "refused", passed_on(key, **params), True
             case Ended(stopped, _, why):
                 self._state, self.over = "stopped" if stopped else "done", True
                 self._say = why or (f"lab.{self._state}", {})

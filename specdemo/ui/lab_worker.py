@@ -76,8 +76,7 @@ class LabWorker(worker.Worker):
 
     def _fill(self, pair: Any, result: Result) -> bool:
         """Measure what is missing; whether it was ended before all was. The last of what there is, is always told."""
-        seconds, asked = self.desk.rules.seconds, self.order.asked
-        until = None if seconds is None else time.monotonic() + seconds
+        asked, until = self.order.asked, self._deadline()
         self._tell(result)
         told, stale = time.monotonic(), False
         filling = fill(asked.experiment, asked.options, pair, asked.cells, result)
@@ -88,7 +87,7 @@ class LabWorker(worker.Worker):
                 if row is None and stale and now - told >= SHOW_SECONDS:
                     self._tell(result)
                     told, stale = now, False
-                if self.stop.is_set() or (until is not None and now >= until):
+                if self._ends(until):
                     return not result.done
             return False
         finally:

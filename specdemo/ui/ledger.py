@@ -52,9 +52,6 @@ class Ledger:
             log.exception("A run could not be written down.")
 
 
-NOTHING = Ledger()
-
-
 def add_ledger_options(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
     """The options that `Ledger.asked` reads."""
     add_log_options(parser)

@@ -41,7 +41,7 @@ from specdemo.ui.text import DEFAULT, say
 from specdemo.ui.text.below import recognise
 from specdemo.ui.theme import theme
 from specdemo.ui.visitors import OWN, Rules
-from specdemo.ui.worker import Order, Refused, Worker
+from specdemo.ui.worker import Order, Refused, Worker, at_work
 
 DRAIN_SECONDS = 0.05
 HEARTBEAT_SECONDS = 0.25  # a closed tab is only noticed when something is yielded
@@ -304,13 +304,8 @@ class Page:
         return (*(gr.skip() if value is None else value for value in show.values), self.desk.status.line())
 
     def _stream(self, visitor: str, worker: Worker | Player, show: Show) -> Iterator[tuple[Any, ...]]:
-        self._workers[visitor] = worker
-        try:
+        with at_work(self._workers, visitor, worker):
             yield from self._drained(visitor, worker, show)
-        finally:  # perhaps on the event loop: nothing here may wait
-            worker.stop.set()
-            worker.shown.set()
-            del self._workers[visitor]
 
     def _drained(self, visitor: str, worker: Worker | Player, show: Show) -> Iterator[tuple[Any, ...]]:
         sent: tuple[Any, ...] = ()

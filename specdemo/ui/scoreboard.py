@@ -14,7 +14,7 @@ from specdemo.recording import RaceRecord
 from specdemo.ui import figures, remote_says
 from specdemo.ui.parts import Part
 from specdemo.ui.text import Sentence
-from specdemo.ui.text.below import recognise
+from specdemo.ui.text.below import passed_on
 
 MANY_IDLE_STEPS = 0.5  # share of steps without a draft from which the page says so
 
@@ -27,10 +27,7 @@ def scoreboard() -> Part:
 def message(key: str, **params: str | Sentence) -> dict[str, Any]:
     """A board that shows one sentence: what is awaited, or what is wrong. message: what another floor said of it."""
     wrong = key in ("refused", "failed", "unloaded") or key.startswith("refused.")
-    if isinstance(params.get("message"), str):
-        params["message"] = recognise(params["message"])
-    said: Sentence = (key, params)
-    return {"verdict": said, "mood": "refused" if wrong else "calm"}
+    return {"verdict": passed_on(key, **params), "mood": "refused" if wrong else "calm"}
 
 
 def account(record: RaceRecord, comparison: Comparison, *, over: bool, stopped: bool) -> dict[str, Any]:

@@ -91,10 +91,9 @@ class Show:
             case Settled():
                 self.record.settle(event)
                 self._panes = {lane: PaneStream(lane, self.run.number, settled=True) for lane in Lane}
-                clocks = dict.fromkeys(Lane, 0.0)
-                for wrote in event.written:
-                    clocks[wrote.lane] += wrote.step.seconds or 0.0
-                    self._panes[wrote.lane].add(wrote, clocks[wrote.lane])
+                for lane, recording in self.record.lanes.items():
+                    for wrote, (clock, _) in zip(recording.written, recording.points, strict=True):
+                        self._panes[lane].add(wrote, clock)
             case Paced(speed):
                 self._replay_speed = speed
             case Refused(key, params):

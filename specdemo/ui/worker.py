@@ -10,6 +10,8 @@ import logging
 import queue
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -96,6 +98,18 @@ class Refused:
 
 
 Event = Waiting | Loading | Began | Wrote | Settled | Paced | Ended | Refused
+
+
+@contextmanager
+def at_work(workers: dict[str, Any], visitor: str, worker: Any) -> Iterator[None]:
+    """Within, the worker is the one that Stop of this visitor's page stops; then it ends, whatever it was at."""
+    workers[visitor] = worker
+    try:
+        yield
+    finally:  # perhaps on the event loop: nothing here may wait
+        worker.stop.set()
+        worker.shown.set()
+        del workers[visitor]
 
 
 class Worker:
@@ -216,10 +230,18 @@ class Worker:
             parting = engine.part(pair, request, emitted[Lane.BASELINE], emitted[Lane.SPECULATIVE])
         return Ended(stopped, parting)
 
+    def _deadline(self) -> float | None:
+        """How long a run that has the device from now on may have it."""
+        seconds = self.desk.rules.seconds
+        return None if seconds is None else time.monotonic() + seconds
+
+    def _ends(self, until: float | None) -> bool:
+        """Whether a run ends here, by its visitor or its time."""
+        return self.stop.is_set() or (until is not None and time.monotonic() >= until)
+
     def _race(self, pair: Any, request: Request) -> tuple[dict[Lane, list[int]], bool]:
         """Run both lanes to their ends, to `stop` or as long as a run may; the ids and whether it was stopped."""
-        engine, seconds = self.desk.engine, self.desk.rules.seconds
-        until = None if seconds is None else time.monotonic() + seconds
+        engine, until = self.desk.engine, self._deadline()
         emitted: dict[Lane, list[int]] = {lane: [] for lane in Lane}
         steps = engine.race(pair, request)
         try:
@@ -228,7 +250,7 @@ class Worker:
                     self._take(one)
                 if isinstance(one, Wrote):
                     emitted[one.lane].extend(token.id for token in one.step.tokens)
-                if self.stop.is_set() or (until is not None and time.monotonic() >= until):
+                if self._ends(until):
                     return emitted, True
         finally:
             steps.close()

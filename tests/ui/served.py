@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from specdemo.ui.desk import Desk
 from specdemo.ui.engine import Engine
-from specdemo.ui.ledger import NOTHING, Ledger
+from specdemo.ui.ledger import Ledger
 from specdemo.ui.page import Page, launch_options
 from specdemo.ui.visitors import OWN, Rules
 from tests.ui.synthetic import Synthetic
@@ -30,6 +30,9 @@ def run_apart(clients: Coroutine[None, None, None]) -> None:
     """Run to its end in a loop of its own: Playwright's, of browser tests before, may still run in this thread."""
     with ThreadPoolExecutor(1) as pool:
         pool.submit(asyncio.run, clients).result()
+
+
+NOTHING = Ledger()
 
 
 @contextmanager

@@ -7,8 +7,12 @@ it came. A test holds every sentence that a model, a pair, a request or a file c
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 from specdemo.ui.text import remote
+
+if TYPE_CHECKING:
+    from specdemo.ui.text import Sentence
 
 # English: (simplified, traditional). In {braces} what varies; the first template that fits counts.
 SENTENCES = {
@@ -664,6 +668,13 @@ def recognise(text: str) -> Told:
     first, full_stop, rest = text.partition(". ")
     told = recognise(first + ".") if full_stop else text
     return ("then", {"first": told, "rest": recognise(rest)}) if isinstance(told, tuple) else text
+
+
+def passed_on(key: str, **params: str | Sentence) -> Sentence:
+    """A sentence of this page; message: what another floor said, which is recognised."""
+    if isinstance(params.get("message"), str):
+        params["message"] = recognise(params["message"])
+    return key, params
 
 
 def _within(name: str, value: str) -> Told:
