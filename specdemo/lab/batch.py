@@ -42,7 +42,7 @@ class BatchOptions(PromptOptions):
     batches: tuple[int, ...] = option((1, 2, 4, 8, 16, 32), "requests at a time", Several(Number(int, 1, LARGEST)))
     requests: int | None = option(None, "that every size answers (as many as the largest batch)", COUNT)
     gamma: int = option(5, "draft length", Number(int, 1, MAX_GAMMA))
-    temperature: float = option(0.0, "0 is greedy; the rule is shared noise", TEMPERATURE)
+    temperature: float = option(0.0, "0 is greedy", TEMPERATURE)
     max_new_tokens: int = option(64, "tokens that each answer may have", TOKENS)
 
 
@@ -58,7 +58,7 @@ def cells(options: BatchOptions) -> list[Row]:
 
 def run(pair: Pair, options: BatchOptions, todo: Sequence[Row]) -> Iterator[Row | None]:
     """Size by size, all batches of a size plainly and with drafts in turn."""
-    asked = _requests(options, options.asked(pair).values())
+    asked = requests_of(options, options.asked(pair).values())
     for request in asked:
         check(pair, request)
     runner = rows_runner(pair.target)
@@ -98,7 +98,7 @@ def rows_drafter(drafter: Drafter, rows: int) -> RowsDrafter:
     return HeadRows.of(drafter) if isinstance(drafter, HeadDrafter) else RowByRow([drafter.twin() for _ in range(rows)])
 
 
-def _requests(options: BatchOptions, asked: Iterable[Asked]) -> list[Request]:
+def requests_of(options: BatchOptions, asked: Iterable[Asked]) -> list[Request]:
     """As many as every size answers: the prompts in their order, from the first one again where they do not suffice."""
     count = options.requests or max(options.batches)
     return [
@@ -286,7 +286,8 @@ def _line(row: Row) -> Told:
     for side in SIDES:
         told[f"{side} latency s"] = shown(row[f"{side} latency s"])
         told[f"longest {side} s"] = shown(row[f"{side} longest latency s"])
-    return told | {"ties": str(row["ties"])}
+    name = "ties" if "ties" in row else "parted"  # no server's texts are weighed
+    return told | {name: "–" if row[name] is None else str(row[name])}
 
 
 def charts(rows: Sequence[Row]) -> list[Chart]:
@@ -305,11 +306,15 @@ def charts(rows: Sequence[Row]) -> list[Chart]:
 
 def findings(rows: Sequence[Row]) -> list[str]:
     """Where speculation stops paying; what a batch is worth beside it; whether rows are what they are alone."""
+    said = paying(rows)
+    return [*said, *_alone(rows)] if said else []
+
+
+def paying(rows: Sequence[Row]) -> list[str]:
+    """Where speculation stops paying; what a batch is worth beside it."""
     rows = sorted(rows, key=lambda row: row["batch"])
     ratios = [(row["batch"], found) for row in rows if (found := speedup(row)) is not None]
-    if not ratios:
-        return []
-    return [_where(ratios), *_best(rows), *_alone(rows)]
+    return [_where(ratios), *_best(rows)] if ratios else []
 
 
 def _where(ratios: Sequence[tuple[int, float]]) -> str:

@@ -15,12 +15,16 @@ from specdemo.lab.experiment import Experiment, LabRefused, missing
 from specdemo.lab.heat_map import draw
 from specdemo.lab.options import add_options, read_options
 from specdemo.lab.registry import EXPERIMENTS
+from specdemo.lab.served import SERVED, refuse_theirs
 from specdemo.models.pair_options import add_pair_options, pair_spec
 from specdemo.race import RequestRefused
+from specdemo.remote.faults import RemoteFault
+from specdemo.remote.options import Servers, add_server_options, servers
 
 if TYPE_CHECKING:
     from specdemo.lab.result import Result
     from specdemo.models.pair import Pair
+    from specdemo.remote.racing import RemotePair
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,10 +34,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         command = commands.add_parser(name, help=experiment.about, description=experiment.about)
         add_options(command.add_argument_group("the experiment"), experiment.options)
         add_pair_options(command.add_argument_group("the pair"))
+        if name in SERVED:
+            group = command.add_argument_group("two vLLM servers, in place of a pair here")
+            add_server_options(group)
         kept = command.add_argument_group("the result")
         kept.add_argument("--json", type=Path, metavar="FILE", help="keep every row at once; go on with what is there")
         kept.add_argument("--csv", type=Path, metavar="FILE", help="keep the rows as a table of comma-separated values")
         kept.add_argument("--markdown", type=Path, metavar="FILE", help="keep what is shown here")
+        if experiment.pairs:
+            about = "then vote blindly on the answers that differ; the votes are kept with the rows"
+            kept.add_argument("--vote", action="store_true", help=about)
 
 
 def main(args: argparse.Namespace) -> int:
@@ -42,24 +52,47 @@ def main(args: argparse.Namespace) -> int:
     from specdemo.trace_files import Unwritable, refuse_unwritable
 
     sys.stdout.reconfigure(errors="replace")
-    experiment = EXPERIMENTS[args.experiment]
+    experiment, pair = EXPERIMENTS[args.experiment], None
     try:
         for path in (args.json, args.csv, args.markdown):
             refuse_unwritable(path)
+        asked = _servers(args)
+        if asked is not None:
+            refuse_theirs(experiment, vars(args))
+            experiment = SERVED[args.experiment]
         options = read_options(experiment.options, args)
         cells = experiment.cells(options)
-        pair = _load(args)
+        pair = _load(args) if asked is None else _connect(asked)
         result = _begin(experiment, options, pair, len(cells), args.json)
         whole = _measure(experiment, options, pair, cells, result, args.json)
-    except (LabRefused, RequestRefused, ModelUnavailable, PairRefused, Unwritable) as error:
+    except (LabRefused, RequestRefused, ModelUnavailable, PairRefused, RemoteFault, Unwritable) as error:
         print(error, file=sys.stderr)
         return REFUSED
     except OSError as error:
         print(f"The rows could not be kept: {error.filename}: {error.strerror}.", file=sys.stderr)
         return REFUSED
+    finally:
+        if experiment.served and pair is not None:
+            pair.close()
+    if whole and experiment.pairs and args.vote:
+        _vote(experiment, options, result)
     _show(experiment, result)
     kept = _keep(args, experiment, result)
     return INTERRUPTED if not whole else 0 if kept else REFUSED
+
+
+def _servers(args: argparse.Namespace) -> Servers | None:
+    """The two servers that are named, if any; raises RemoteFault, LabRefused."""
+    asked = servers(args) if args.experiment in SERVED else None
+    if asked is not None and asked.here is not None:
+        raise LabRefused("An experiment compares like with like: name both --baseline-url and --speculative-url.")
+    return asked
+
+
+def _connect(asked: Servers) -> RemotePair:
+    from specdemo.remote.racing import connect
+
+    return connect(asked)
 
 
 def _load(args: argparse.Namespace) -> Pair:
@@ -72,11 +105,16 @@ def _load(args: argparse.Namespace) -> Pair:
 
 def _begin(experiment: Experiment, options: Any, pair: Pair, cells: int, path: Path | None) -> Result:
     """A new result, or the one in the file where it is of the same run."""
-    from specdemo.environment import environment
     from specdemo.lab.measure import empty
     from specdemo.lab.result import read
 
-    result = empty(experiment, options, cells, pair.facts, environment(str(pair.target.device)))
+    if experiment.served:
+        facts, machine = pair.known.pair, pair.known.environment
+    else:
+        from specdemo.environment import environment
+
+        facts, machine = pair.facts, environment(str(pair.target.device))
+    result = empty(experiment, options, cells, facts, machine)
     return result.goes_on(read(path), str(path)) if path is not None and path.exists() else result
 
 
@@ -103,6 +141,15 @@ def _measure(experiment: Experiment, options: Any, pair: Pair, cells: list, resu
         filling.close()
         bar.close()
     return True
+
+
+def _vote(experiment: Experiment, options: Any, result: Result) -> None:
+    """Let a person vote on the answers that differ."""
+    from specdemo.lab.ballot import Ballot, differs
+    from specdemo.lab.voting import hold
+
+    hold(Ballot(result.rows, options.questions()), sum(not differs(row) for row in result.rows))
+    result.findings = experiment.findings(result.rows)
 
 
 def _show(experiment: Experiment, result: Result) -> None:

@@ -45,6 +45,8 @@ class Experiment(Generic[Options]):
     cells: all that the options ask for; raises LabRefused. run: the given cells' rows, each as it is done, in any
     order, and None after every step of a lane, so that whoever closes the generator stops it within a step; it refuses
     what the pair cannot run before it measures anything. table, findings, maps, charts: what rows say, however few.
+    served: whether it takes two servers (remote's RemotePair) in a pair's place.
+    pairs: whether a row holds two texts, "plain text" and "drafted text", that can be voted on (see ballot.py).
     """
 
     name: str
@@ -56,6 +58,8 @@ class Experiment(Generic[Options]):
     findings: Callable[[Sequence[Row]], list[str]]
     maps: Callable[[Sequence[Row]], list[HeatMap]] = no_maps
     charts: Callable[[Sequence[Row]], list[Chart]] = no_charts
+    pairs: bool = False
+    served: bool = False
 
 
 def missing(cells: Sequence[Row], rows: Sequence[Row]) -> list[Row]:

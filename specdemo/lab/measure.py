@@ -30,10 +30,12 @@ def fill(
     What runs leave for the next ones (Pair.levels) begins anew here, and again where a stopped result is gone on with.
     However it ends, the result then has the findings of its rows and says what else used the processor.
     """
-    from specdemo.environment import Watch  # imports torch
+    watch = None
+    if not experiment.served:  # what servers leave and share is their own
+        from specdemo.environment import Watch  # imports torch
 
-    pair.levels.reset()
-    watch = Watch()
+        pair.levels.reset()
+        watch = Watch()
     todo = missing(cells, result.rows)
     running = experiment.run(pair, options, todo)
     try:
@@ -43,7 +45,7 @@ def fill(
             yield row
     finally:
         running.close()
-        if todo:
+        if todo and watch is not None:
             busy = sum(one.share for one in watch.busy())
             result.environment["busy meanwhile"] = f"{busy:.1f} cores, by others"
         result.findings = experiment.findings(result.rows)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from specdemo.lab.experiment import LabRefused
 from specdemo.lab.options import COUNT, FILE, SEED, Several, option
+from specdemo.lab.server_pair import ServerPair
 
 if TYPE_CHECKING:
     from specdemo.models.pair import Pair
@@ -58,7 +59,11 @@ class PromptOptions:
         """The prompts that are asked for; raises LabRefused."""
         return chosen(read_prompts(Path(self.prompts) if self.prompts else TASKS), self.kinds, self.per_kind)
 
-    def asked(self, pair: Pair) -> dict[tuple[str, str], Asked]:
+    def questions(self) -> dict[tuple[str, str], str]:
+        """The text of every prompt that is asked, by kind and name; raises LabRefused."""
+        return {(prompt.kind, prompt.name): prompt.text for prompt in self.read()}
+
+    def asked(self, pair: Pair | ServerPair) -> dict[tuple[str, str], Asked]:
         """What the pair is asked, by kind and name; raises LabRefused."""
         return {
             (prompt.kind, prompt.name): Asked(prompt_ids(pair, prompt.text), self.seed + n)
@@ -168,8 +173,10 @@ def _text(entry: Any, key: str, where: str) -> str:
     return text
 
 
-def prompt_ids(pair: Pair, text: str) -> tuple[int, ...]:
+def prompt_ids(pair: Pair | ServerPair, text: str) -> tuple[int, ...]:
     """As the pair's model is asked it; raises LabRefused."""
+    if isinstance(pair, ServerPair):
+        return pair.prompt_ids(text)
     from specdemo.models.text import encode_chat
 
     try:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from specdemo.decoding.params import SamplingParams
 from specdemo.decoding.steps import DraftLength, Rule
+from specdemo.lab.ballot import tally
 from specdemo.lab.chart import Chart, Mark
 from specdemo.lab.experiment import Experiment, Row, Told
 from specdemo.lab.options import COUNT, GAMMA, MODEL, TEMPERATURE, TOKENS, OneOf, option
@@ -203,7 +204,9 @@ def findings(rows: Sequence[Row]) -> list[str]:
     """The claim with its numbers, and what these numbers cannot say."""
     if not rows:
         return []
-    return _words(rows) if all(row["promised"] for row in rows) else _distributions(rows)
+    said = _words(rows) if all(row["promised"] for row in rows) else _distributions(rows)
+    votes = tally(rows)
+    return said if votes is None else [*said, str(votes)]
 
 
 def _words(rows: Sequence[Row]) -> list[str]:
@@ -275,4 +278,5 @@ QUALITY = Experiment(
     table,
     findings,
     charts=charts,
+    pairs=True,
 )

@@ -5,10 +5,8 @@ A run stands in the same line as the races; its rows stay on the server, by visi
 
 from __future__ import annotations
 
-import threading
 import time
-from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import gradio as gr
@@ -18,8 +16,10 @@ from specdemo.lab.registry import EXPERIMENTS
 from specdemo.ui.controls import Controls
 from specdemo.ui.desk import Desk
 from specdemo.ui.lab_brought import brought
-from specdemo.ui.lab_form import Asked, Form, FormRefused
+from specdemo.ui.lab_form import Form, FormRefused
+from specdemo.ui.lab_kept import Kept, Shelf
 from specdemo.ui.lab_show import LabShow
+from specdemo.ui.lab_vote import voted
 from specdemo.ui.lab_worker import LabOrder, LabWorker
 from specdemo.ui.orders import pair_and_request
 from specdemo.ui.parts import Part, encode
@@ -48,10 +48,9 @@ class Lab:
     ) -> None:
         self._desk, self._controls, self._alone, self._workers = desk, controls, alone, workers
         self._form = Form(desk.rules, [one for one in controls.choices["drafter"] if one != "model"])
-        self._kept: OrderedDict[str, tuple[Asked, Any]] = OrderedDict()
-        self._lock = threading.Lock()
+        self._kept: Shelf[Kept] = Shelf(RESULTS_KEPT)  # by session
         begin = encode({"forms": self._form.described(), "closed": self.closed})
-        events = ("start", "halt", "plan", "fetch", "bring")
+        events = ("start", "halt", "plan", "fetch", "bring", "vote")
         self.view = Part("lab", begin, events=events, elem_id="sd-lab", elem_classes=["sd-part"])
         self.reply = Part("labreply", elem_id="sd-lab-reply")
 
@@ -69,8 +68,8 @@ class Lab:
         inputs = [self._controls.token, *self._controls.inputs]
         self.view.start(self.run, inputs, [self.view, header], concurrency_limit=None, trigger_mode="once", **PRIVATE)
         self.view.halt(self.halt, None, None, queue=False, **PRIVATE)
-        for event, answer in (("plan", self.plan), ("fetch", self.fetch), ("bring", self.bring)):
-            getattr(self.view, event)(answer, None, self.reply, queue=False, **PRIVATE)
+        for answer in (self.plan, self.fetch, self.bring, self.vote):
+            getattr(self.view, answer.__name__)(answer, None, self.reply, queue=False, **PRIVATE)
 
     def run(self, visitor: gr.Request, event: gr.EventData, token: str, *values: Any) -> Values:
         """An experiment, from the press of the button to the last row; closing the generator stops it."""
@@ -89,18 +88,18 @@ class Lab:
             while not show.over:
                 show.take(worker.drain(DRAIN_SECONDS if worker.running else WAIT_SECONDS))
                 if worker.result is not None:
-                    self._keep(visitor.session_hash, ordered.asked, worker.result)
+                    self._kept.put(visitor.session_hash, Kept(ordered.asked, worker.result))
                 yield show.value, self._desk.status.line()
 
     def _order(self, visitor: gr.Request, asked: Any, token: str, values: tuple[Any, ...]) -> LabOrder | Refused:
         """What is asked for, or why it cannot be had."""
         if self.closed is not None:
             return Refused(*self.closed)
-        known, earlier = self._of(visitor.session_hash) if asked.get("resume") else (None, None)
+        earlier = self._kept.of(visitor.session_hash) if asked.get("resume") else None
         if asked.get("resume") and earlier is None:
             return Refused("lab.gone")
         try:
-            wanted = known or self._form.read(asked.get("experiment"), asked.get("options"))
+            wanted = earlier.asked if earlier else self._form.read(asked.get("experiment"), asked.get("options"))
         except FormRefused as refused:
             return Refused(*refused.sentence)
         chosen = pair_and_request(self._desk, self._controls.choices, self._controls.read(values), token)
@@ -109,7 +108,7 @@ class Lab:
         turned = self._desk.pace.refuse(address_of(visitor))  # last: what is refused anyway is not counted
         if turned is not None:
             return Refused(*turned)
-        return LabOrder(wanted, chosen[0], earlier, address_of(visitor))
+        return LabOrder(wanted, chosen[0], earlier and earlier.result, address_of(visitor))
 
     def halt(self, visitor: gr.Request) -> None:
         """End this page's run within a step; its last rows come by the run itself."""
@@ -127,11 +126,11 @@ class Lab:
 
     def fetch(self, visitor: gr.Request, event: gr.EventData) -> str:
         """The rows that there are, as a file."""
-        _, result = self._of(visitor.session_hash)
-        if result is None:
+        kept = self._kept.of(visitor.session_hash)
+        if kept is None:
             return _answer(refused=("lab.gone", {}))
         kind = event._data.get("kind")
-        result = result.model_copy(update={"rows": list(result.rows)})  # a run may be adding some
+        result = kept.result.model_copy(update={"rows": list(kept.result.rows)})  # a run may be adding some
         experiment = EXPERIMENTS[result.experiment]
         if kind == "csv":
             text = result.csv()
@@ -151,19 +150,17 @@ class Lab:
             return _answer(refused=("lab.refused.file", {"message": recognise(str(error))}))
         except FormRefused as error:
             return _answer(refused=("lab.refused.file", {"message": error.sentence}))
-        self._keep(visitor.session_hash, one.asked, one.result)
+        self._kept.put(visitor.session_hash, Kept(one.asked, one.result))
         return _answer(run={"state": "loaded", "running": False, "say": ("lab.loaded", {}), "result": one.drawn})
 
-    def _keep(self, visitor: str, asked: Asked, result: Any) -> None:
-        with self._lock:
-            self._kept[visitor] = (asked, result)
-            self._kept.move_to_end(visitor)
-            while len(self._kept) > RESULTS_KEPT:
-                self._kept.popitem(last=False)
-
-    def _of(self, visitor: str) -> tuple[Asked | None, Any]:
-        with self._lock:
-            return self._kept.get(visitor, (None, None))
+    def vote(self, visitor: gr.Request, event: gr.EventData) -> str:
+        """The next pair of a blind vote, or which was which."""
+        kept = self._kept.of(visitor.session_hash)
+        if visitor.session_hash in self._workers:
+            return _answer(refused=("busy", {}))
+        if kept is None or not kept.asked.experiment.pairs:
+            return _answer(refused=("lab.gone", {}))
+        return _answer(vote=voted(kept, event._data if isinstance(event._data, Mapping) else {}))
 
 
 def _answer(**what: Any) -> str:

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from specdemo.lab.ballot import FEWEST, differs, is_open, tally
 from specdemo.lab.chart import Chart, Mark
-from specdemo.lab.experiment import Experiment, Told
+from specdemo.lab.experiment import Experiment, Row, Told
 from specdemo.lab.heat_map import HeatMap
 from specdemo.lab.options import typed
 from specdemo.lab.result import Result
@@ -26,6 +27,7 @@ def drawn(experiment: Experiment, result: Result) -> dict[str, Any]:
         "maps": list(map(_map, experiment.maps(result.rows))),
         "charts": list(map(_chart, experiment.charts(result.rows))),
         "findings": result.findings,
+        "vote": _vote(result.rows) if experiment.pairs else None,
         "facts": [f"{name} {value}" for name, value in (result.pair | result.environment).items()],
     }
 
@@ -34,6 +36,13 @@ def _table(lines: Sequence[Told]) -> dict[str, Any]:
     head = list(dict.fromkeys(name for line in lines for name in line))
     cells = [[line.get(name, "–") for name in head] for line in lines[:LINES_SHOWN]]
     return {"head": head, "lines": cells, "left": max(0, len(lines) - LINES_SHOWN)}
+
+
+def _vote(rows: Sequence[Row]) -> dict[str, Any]:
+    """How many pairs of texts there are to vote on, and what the votes say so far."""
+    votes = tally(rows)
+    told = votes and asdict(votes) | {"p": f"{votes.p:.3g}", "n": votes.preferring, "fewest": FEWEST}
+    return {"of": len(rows), "differ": sum(map(differs, rows)), "open": sum(map(is_open, rows)), "tally": told}
 
 
 def _map(heat_map: HeatMap) -> dict[str, Any]:

@@ -44,6 +44,7 @@ SCRIPTS = (
     "runs",
     "labform",
     "labcharts",
+    "labvote",
     "lab",
     "labreply",
 )

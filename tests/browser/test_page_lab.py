@@ -13,7 +13,7 @@ from playwright.sync_api import Page, expect
 from specdemo.lab.result import read
 from tests.browser.conftest import PATIENCE, Demo, serve
 from tests.browser.test_page_accessible import violations
-from tests.ui.lab_world import Held, world_engine
+from tests.ui.lab_world import Held, answered, world_engine
 from tests.ui.synthetic import Synthetic
 
 pytestmark = pytest.mark.browser
@@ -53,6 +53,7 @@ def test_an_experiment_is_run_cancelled_resumed_and_kept(open_page: Callable[...
         assert violations(page) == []
         kept = _downloads(page, tmp_path)
         _loads_again(page, demo, kept["json"], tmp_path)
+        _votes(page, tmp_path / "answers.json")
     finally:
         world.go.set()
         next(served, None)
@@ -85,5 +86,34 @@ def _loads_again(page: Page, demo: Demo, file: Path, folder: Path) -> None:
     part.write_text("<img src=x onerror=alert(1)>", "utf-8")
     page.locator("[data-lab=file]").set_input_files(part)
     expect(page.locator("[data-lab=told]")).to_contain_text("无法载入此文件")
+
+
+def _votes(page: Page, file: Path) -> None:
+    """By keyboard, blindly, on what differs; then which was which."""
+    texts = ("a cat\nsat", "a dog"), ("<b>same</b>", "<b>same</b>"), ("one", "<i>two</i>")
+    file.write_text(answered(*texts).model_dump_json(), "utf-8")
+    page.locator("[data-head=language]").select_option("en")
+    page.locator("[data-lab=file]").set_input_files(file)
+    vote = page.locator("[data-lab=vote]")
+    expect(vote).to_contain_text("2 of 3 pairs of answers differ.")
+    vote.locator("[data-vote=begin]").press("Enter")
+    for at, pair in ((1, texts[0]), (2, texts[2])):
+        which = vote.locator("[data-vote=which]")
+        expect(which).to_contain_text(f"Pair {at} of 2: chat")
+        expect(which).to_be_focused()
+        assert {vote.locator(f"[data-vote={side}]").text_content() for side in ("left", "right")} == set(pair)
+        for word in ("plain", "drafted"):
+            assert word not in vote.locator("[data-vote=sheet]").evaluate("node => node.outerHTML").lower()
+        assert violations(page) == []
+        page.keyboard.press("Tab")
+        expect(vote.locator("[data-choice=left]")).to_be_focused()
+        page.keyboard.press("Enter")
+    expect(vote.locator("[data-vote=tally]")).to_be_focused()
+    expect(vote.locator("[data-vote=tally]")).to_contain_text("p = ")
+    expect(vote.locator("tbody tr")).to_have_count(2)
+    expect(page.locator(".sd-lab-findings")).to_contain_text("Blind vote:")
+    assert violations(page) == []
+    page.locator("[data-head=language]").select_option("zh-TW")
+    expect(vote).to_contain_text("每一對都已評過")
     page.keyboard.press("Escape")
     expect(page.locator("#sd-prompt")).to_be_visible()

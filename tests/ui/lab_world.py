@@ -5,6 +5,10 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass, field, replace
 
+from specdemo.lab.experiment import Row
+from specdemo.lab.options import options_of, plain
+from specdemo.lab.registry import EXPERIMENTS
+from specdemo.lab.result import Result
 from specdemo.recording import Known
 from specdemo.ui.engine import Engine
 from tests.lab.worlds import World
@@ -41,3 +45,21 @@ def world_engine(world: World | None = None) -> Engine:
         known=lambda pair: known,
         context=lambda pair: pair.context,
     )
+
+
+def answered(*texts: tuple[str, str]) -> Result:
+    """A result of the quality experiment whose pairs of answers have these texts, plain and drafted."""
+    quality = EXPERIMENTS["quality"]
+    options = options_of(quality.options, {"kinds": "chat", "per_kind": f"{len(texts)}", "temperature": "1"})
+    rows = [cell | _answers(*both) for cell, both in zip(quality.cells(options), texts, strict=True)]
+    made = Result(experiment="quality", options=plain(options), pair={}, environment={}, cells=len(rows), rows=rows)
+    return made.model_copy(update={"findings": quality.findings(rows)})
+
+
+def _answers(one: str, other: str) -> Row:
+    """As the experiment would have measured them, a token for each character."""
+    row: Row = {"promised": False, "texts": None, "same": one == other, "first difference": None}
+    for side, text in (("plain", one), ("drafted", other)):
+        row |= {f"{side} tokens": len(text), f"{side} nats": float(len(text)), f"{side} text": text}
+        row |= {f"{side} ids": " ".join(str(ord(character)) for character in text), f"{side} ROUGE-L": None}
+    return row | {"ROUGE-L": float(one == other), "similarity": None, "reference": ""}

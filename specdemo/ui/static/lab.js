@@ -5,6 +5,7 @@ sd.parts.lab = (element, { props, watch, trigger }) => {
   let forms = [], closed = null, chosen = null, run = null, racing = false, since = 0, before = 0, plan = null, wanted = null;
 
   const form = sd.labForm(find("form"), () => { clearTimeout(wanted); wanted = setTimeout(ask, 300); });
+  const vote = sd.labVote(find("vote"), trigger);
   const running = () => Boolean(run?.running);
   const ask = () => trigger("plan", { experiment: chosen, options: form.read() });
 
@@ -85,6 +86,7 @@ sd.parts.lab = (element, { props, watch, trigger }) => {
   function result() {
     const mine = run?.result?.experiment === chosen ? run.result : null;
     find("result").hidden = !mine;
+    vote.show(mine, running());
     if (!mine) return;
     progress();
     find("findings").hidden = !mine.findings.length;
@@ -145,6 +147,11 @@ sd.parts.lab = (element, { props, watch, trigger }) => {
     if (answer.plan) { plan = answer.plan; buttons(); }
     if (answer.refused) tell(answer.refused);
     if (answer.file) sd.save(answer.file);
+    if (answer.vote) {
+      if (answer.vote.result) run = { ...run, result: answer.vote.result };
+      vote.take(answer.vote, run.result);
+      if (answer.vote.result) draw();
+    }
     if (!answer.run) return;
     run = null;
     const { experiment, options } = answer.run.result;

@@ -248,6 +248,69 @@ LAB = {
         "括號中的區間：重新抽取提示詞時 95 % 所在的範圍。",
     ),
     "lab.on": ("Measured on", "测量环境", "測量環境"),
+    # the blind vote
+    "lab.vote": ("Blind vote", "盲评", "盲評"),
+    "lab.vote.about": (
+        "{differ} of {of} pairs of answers differ. Read them side by side without knowing which is plain and which "
+        "drafted; left and right are drawn by lot for each pair, and which was which is told afterwards.",
+        "{of} 对回答中有 {differ} 对不同。请并排阅读，不知道哪个是普通、哪个是投机；每对的左右由抽签决定，评完再揭晓。",
+        "{of} 對回答中有 {differ} 對不同。請並排閱讀，不知道哪個是普通、哪個是投機；每對的左右由抽籤決定，評完再揭曉。",
+    ),
+    "lab.vote.alike": (
+        "All {of} pairs of answers are the same on both sides, so a vote would mean nothing. Answers differ where "
+        "the rule is rejection or block and the temperature is above 0.",
+        "全部 {of} 对回答两边都相同，评选没有意义。规则为拒绝采样或分块验证、且温度高于 0 时，回答才会不同。",
+        "全部 {of} 對回答兩邊都相同，評選沒有意義。規則為拒絕取樣或分塊驗證、且溫度高於 0 時，回答才會不同。",
+    ),
+    "lab.vote.left.out": (
+        "The other {n} are the same on both sides; a vote means nothing there, so they are left out.",
+        "另外 {n} 对两边相同，评选没有意义，因此略去。",
+        "另外 {n} 對兩邊相同，評選沒有意義，因此略去。",
+    ),
+    "lab.vote.open": ("{open} have no vote yet.", "还有 {open} 对没有评。", "還有 {open} 對沒有評。"),
+    "lab.vote.all": ("All of them have a vote.", "每一对都已评过。", "每一對都已評過。"),
+    "lab.vote.begin": ("Vote blindly", "开始盲评", "開始盲評"),
+    "lab.vote.go.on": ("Vote on the rest", "评其余的", "評其餘的"),
+    "lab.vote.pair": (
+        "Pair {at} of {of}: {kind}, prompt {prompt}, repeat {repeat}",
+        "第 {at} 对，共 {of} 对：{kind}，提示词 {prompt}，第 {repeat} 次",
+        "第 {at} 對，共 {of} 對：{kind}，提示詞 {prompt}，第 {repeat} 次",
+    ),
+    "lab.vote.asked": ("Asked:", "提问：", "提問："),
+    "lab.vote.left": ("Left", "左", "左"),
+    "lab.vote.right": ("Right", "右", "右"),
+    "lab.vote.left.better": ("Left is better", "左边更好", "左邊更好"),
+    "lab.vote.right.better": ("Right is better", "右边更好", "右邊更好"),
+    "lab.vote.neither": ("No difference", "没有差别", "沒有差別"),
+    "lab.vote.skip": ("Skip", "跳过", "跳過"),
+    "lab.vote.end": ("End and reveal", "结束并揭晓", "結束並揭曉"),
+    "lab.vote.yours": ("Your vote", "你的评选", "你的評選"),
+    "lab.vote.of": ("Pair", "回答", "回答"),
+    "lab.vote.revealed": ("Which was which", "揭晓", "揭曉"),
+    "lab.vote.plain": ("plain", "普通", "普通"),
+    "lab.vote.drafted": ("drafted", "投机", "投機"),
+    "lab.vote.tally": (
+        "**{plain} for plain, {drafted} for drafted,** {neither} without a preference. Exact sign test over the {n} "
+        "that prefer a side: p = {p}.",
+        "**普通 {plain} 票，投机 {drafted} 票，**{neither} 票无偏好。对有偏好的 {n} 票作精确符号检验：p = {p}。",
+        "**普通 {plain} 票，投機 {drafted} 票，**{neither} 票無偏好。對有偏好的 {n} 票作精確符號檢定：p = {p}。",
+    ),
+    "lab.vote.few": (
+        "Fewer than {fewest} such votes show no difference, however they fall.",
+        "这样的票不到 {fewest} 张，无论怎样分布都显示不出差别。",
+        "這樣的票不到 {fewest} 張，無論怎樣分布都顯示不出差別。",
+    ),
+    "lab.vote.chance": (
+        "Votes of a coin would often fall as unevenly: this shows no difference, which is not to say that there is "
+        "none.",
+        "掷硬币也常会这样不均：这没有显示出差别，但并不等于没有差别。",
+        "擲硬幣也常會這樣不均：這沒有顯示出差別，但並不等於沒有差別。",
+    ),
+    "lab.vote.uneven": (
+        "Votes of a coin fall as unevenly less than once in 20 times: one side was preferred in these pairs.",
+        "掷硬币 20 次也不到一次会这样不均：在这些回答中，有一边更受偏好。",
+        "擲硬幣 20 次也不到一次會這樣不均：在這些回答中，有一邊更受偏好。",
+    ),
     # refusals
     "lab.replay": (
         "**The Lab needs a model:** this page only replays recorded runs. Start it without --replay-only, or load a "

@@ -1,0 +1,116 @@
+"""How are two servers asked by an experiment, as a pair on this machine is? One lane at a time, or several requests.
+
+The clock is that of arrivals. Texts that part are not weighed: no server gives its logits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from specdemo.lab.experiment import LabRefused
+from specdemo.metrics import LaneMetrics
+from specdemo.race import Lane, Request
+from specdemo.remote.facts import Provenance
+from specdemo.remote.faults import RemoteFault
+
+if TYPE_CHECKING:
+    from specdemo.decoding.steps import Step
+    from specdemo.remote.counters import Counters
+    from specdemo.remote.lane import RemoteLane
+    from specdemo.remote.racing import RemotePair
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """What several requests at once came to. seconds: from the first token of any to the last one of all.
+
+    first_seconds: until that first token. latencies: of each request, until its own last token. between: what the
+    server counted meanwhile; None where it tells nothing, or had other requests, too.
+    """
+
+    metrics: list[LaneMetrics]
+    seconds: float
+    first_seconds: float
+    latencies: list[float]
+    told: bool
+    between: Counters | None
+
+
+class ServerPair:
+    """Two servers in a pair's place. provenance: of the last speculative lane."""
+
+    padding = 1.0
+
+    def __init__(self, pair: RemotePair) -> None:
+        self._pair = pair
+        self.provenance = Provenance.UNKNOWN
+
+    def prompt_ids(self, text: str) -> tuple[int, ...]:
+        """As both servers read it; raises LabRefused, RemoteFault."""
+        from specdemo.remote.racing import said
+
+        ids = self._pair.encode(said(text))
+        if not ids:
+            raise LabRefused("The servers cannot say which tokens a prompt has (/tokenize), so nothing is measured.")
+        return ids
+
+    def check(self, request: Request) -> None:
+        """Raises RequestRefused, RemoteFault for what they cannot run."""
+        from specdemo.remote.racing import check
+
+        self._pair.asked(check(request))
+
+    def steps(self, request: Request, which: Lane) -> Iterator[Step | None]:
+        """A lane's Steps, once they are known; None while they arrive. Raises RemoteFault."""
+        from specdemo.remote.racing import together
+
+        lane = self._lane(request, which, alone=True)
+        for _ in together([lane]):
+            yield None
+        _refuse_broken([lane])
+        written = lane.settle(server_times=False)
+        if which is Lane.SPECULATIVE:
+            self.provenance = lane.provenance
+        yield from (wrote.step for wrote in written)
+
+    def at_once(self, requests: Sequence[Request], which: Lane) -> Generator[None, None, Answers]:
+        """All requests to one server at the same time. Raises RemoteFault."""
+        from specdemo.remote.counters import difference
+        from specdemo.remote.racing import together
+
+        lanes = [self._lane(request, which, alone=False) for request in requests]
+        endpoint = lanes[0].endpoint
+        before = endpoint.counters()
+        for _ in together(lanes):
+            yield
+        _refuse_broken(lanes)
+        after = endpoint.counters()
+        between = difference(before, after) if before and after else None
+        metrics = [LaneMetrics.of(wrote.step for wrote in lane.settle(server_times=False)) for lane in lanes]
+        begun = min(lane.began for lane in lanes)
+        firsts = [lane.began + lane.arrivals[0].seconds for lane in lanes]
+        lasts = [lane.began + sum(arrival.seconds for arrival in lane.arrivals) for lane in lanes]
+        return Answers(
+            metrics,
+            seconds=max(lasts) - min(firsts),
+            first_seconds=min(firsts) - begun,
+            latencies=[last - lane.began for last, lane in zip(lasts, lanes, strict=True)],
+            told=all(lane.provenance is Provenance.TOLD for lane in lanes),
+            between=between if between and between.finished == len(lanes) else None,
+        )
+
+    def _lane(self, request: Request, which: Lane, *, alone: bool) -> RemoteLane:
+        from specdemo.remote.lane import RemoteLane
+
+        asked = self._pair.asked(request)
+        return RemoteLane(which, self._pair.endpoints[which], asked, watched=alone, spelled=False)
+
+
+def _refuse_broken(lanes: Sequence[RemoteLane]) -> None:
+    for lane in lanes:
+        if lane.fault:
+            raise RemoteFault(lane.fault)
+        if not lane.arrivals:
+            raise RemoteFault(f"The server at {lane.endpoint.name} answered without a token: see what it logged.")
