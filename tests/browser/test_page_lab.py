@@ -48,7 +48,7 @@ def test_an_experiment_is_run_cancelled_resumed_and_kept(open_page: Callable[...
         page.locator("[data-lab=resume]").click()
         expect(page.locator("[data-lab=told]")).to_contain_text("Done.")
         expect(progress).to_have_text("6 of 6 rows")
-        expect(page.locator(".sd-lab .sd-table tbody tr")).to_have_count(7)
+        expect(page.locator("[data-lab=tabled] tbody tr")).to_have_count(7)
         expect(page.locator(".sd-lab-chart svg")).to_have_count(1)
         assert violations(page) == []
         kept = _downloads(page, tmp_path)

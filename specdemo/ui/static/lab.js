@@ -71,7 +71,7 @@ sd.parts.lab = (element, { props, watch, trigger }) => {
   }
 
   function table({ head, lines, left }) {
-    const place = element.querySelector(".sd-table"), numeric = head.map((_, i) => lines.every((line) => /^[\d–+-]/.test(line[i])));
+    const place = find("tabled").querySelector(".sd-table"), numeric = head.map((_, i) => lines.every((line) => /^[\d–+-]/.test(line[i])));
     const top = sd.make("tr"), { word } = sd.labCharts;
     top.append(...head.map((name, i) => sd.heading(word(name), numeric[i] ? "r" : "")));
     place.tHead.replaceChildren(top);
