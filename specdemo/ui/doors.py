@@ -21,7 +21,8 @@ Send = Callable[[Message], Awaitable[None]]
 API = "/gradio_api/"
 LARGEST = 32 * 1024 * 1024  # bytes of a request: the largest file that the page replays, escaped, is half of it
 POSTED = {"run", "call", "queue", "cancel", "reset", "mcp"}  # what may be posted below API
-CLOSED = ("vibe", "dev/", "profiling", "run-history", "proxy=", "stream/")  # what is never asked for by this page
+# What this page never asks for; deep_link would write what a visitor typed to the disk.
+CLOSED = ("vibe", "dev/", "profiling", "run-history", "proxy=", "stream/", "deep_link")
 
 FRAMED_BY = "'self' https://huggingface.co" if os.environ.get("SPACE_ID") else "'self'"
 HEADERS = {

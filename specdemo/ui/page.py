@@ -6,7 +6,6 @@ One generator drives all outputs of a run. Page events are private and leave no 
 from __future__ import annotations
 
 import importlib.util
-import os
 import time
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
@@ -26,6 +25,7 @@ from specdemo.ui.desk import Desk, Loaded
 from specdemo.ui.doors import Doors
 from specdemo.ui.engine import AS_TARGET
 from specdemo.ui.examples import chips
+from specdemo.ui.kept_answers import KeptAnswers
 from specdemo.ui.lab import Lab
 from specdemo.ui.links import read_link, write_link
 from specdemo.ui.orders import order, readable
@@ -37,6 +37,7 @@ from specdemo.ui.runs import RUNS_KEPT, Run, Runs
 from specdemo.ui.scrape import Counts, Scrape
 from specdemo.ui.settings_file import file_of
 from specdemo.ui.show import Show
+from specdemo.ui.spared import spare, spare_looks
 from specdemo.ui.text import DEFAULT, say
 from specdemo.ui.text.below import recognise
 from specdemo.ui.theme import theme
@@ -50,7 +51,6 @@ WAIT_HEARTBEAT_SECONDS = 0.8
 STOP_SECONDS = 5.0  # how long Stop waits for the last step to reach the page
 REPLAYS_AT_ONCE = 8
 EVENTS_QUEUED = 64  # by Gradio, before they are looked at; the line in which runs wait is the desk's
-EVENTS_REMEMBERED = "64"  # by Gradio, which reads all of them after each: its ten thousand are memory and time
 THREADS = 48  # beside one for each run that waits
 PRIVATE: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
 
@@ -59,7 +59,9 @@ def launch_options(rules: Rules = OWN, counts: Counts | None = None) -> dict[str
     """What `launch` needs beside an address: look, scripts, and nothing kept or shared. counts: for /metrics."""
     return {
         "max_threads": THREADS + rules.waiting,
-        "app_kwargs": {"middleware": [(Doors, (), {}), *([(Scrape, (counts,), {})] if counts else [])]},
+        "app_kwargs": {
+            "middleware": [(Doors, (), {}), (KeptAnswers, (), {}), *([(Scrape, (counts,), {})] if counts else [])]
+        },
         "enable_monitoring": False,
         "mcp_server": importlib.util.find_spec("mcp") is not None,
         "theme": theme(),
@@ -107,12 +109,13 @@ class Page:
             self.examples = [one for one in self.examples if self._recorded(one["prompt"])] or self.examples
         self._going: dict[str, Iterator[tuple[Any, ...]]] = {}  # by session: its run or replay, from the first value
         self._workers: dict[str, Worker | Player] = {}  # by session: what Stop of that page stops
-        os.environ.setdefault("GRADIO_ANALYTICS_MAX_EVENTS", EVENTS_REMEMBERED)  # read when the queue is made
+        spare()
         with gr.Blocks(title=say(DEFAULT, "title"), fill_width=True, analytics_enabled=False) as self.blocks:
             self._lay_out(settings, drafter, precision, target_precision, target)
             self._wire()
             Api(desk, self.controls.choices, self.fresh, self.controls.theirs).publish()
         self.blocks.queue(max_size=EVENTS_QUEUED, api_open=False)
+        spare_looks(self.blocks)
 
     def _lay_out(self, settings: Mapping[str, Any], *begin_with: str) -> None:
         with gr.Sidebar(position="right", open=False, width=380, elem_id="sd-settings"):
