@@ -18,11 +18,13 @@ from transformers.cache_utils import Cache, CacheLayerMixin, DynamicLayer, Dynam
 from specdemo.decoding.kv import KVCache
 from specdemo.decoding.runner import Output
 from specdemo.models import attention
+from specdemo.models.errors import Refusal
 
+PLAIN = "Choose a model that reads from left to right and keeps nothing but keys and values."
 UNBOUNDED = 1 << 20  # max_length of models that state none (alibi)
 
 
-class RunnerRefused(ValueError):
+class RunnerRefused(Refusal):
     """This model cannot be decoded speculatively here; the message says why, naming the model type."""
 
 
@@ -149,7 +151,9 @@ def decoder_layers(model: PreTrainedModel, config: PreTrainedConfig) -> nn.Modul
     for module in decoder.modules():
         if isinstance(module, nn.ModuleList) and len(module) == config.num_hidden_layers:
             return module
-    raise RunnerRefused(f"{config.model_type} models name no list of decoder layers, so they cannot be run here.")
+    raise RunnerRefused(
+        f"{config.model_type} models name no list of decoder layers, so they cannot be run here.", PLAIN
+    )
 
 
 def refuse_unfit(model: type[PreTrainedModel], config: PreTrainedConfig) -> None:
@@ -157,11 +161,14 @@ def refuse_unfit(model: type[PreTrainedModel], config: PreTrainedConfig) -> None
     text = config.get_text_config(decoder=True)
     kind = text.model_type
     if config.is_encoder_decoder:
-        raise RunnerRefused(f"{kind} is an encoder-decoder model; only decoder-only language models can be raced.")
+        raise RunnerRefused(
+            f"{kind} is an encoder-decoder model; only decoder-only language models can be raced.", PLAIN
+        )
     if model._is_stateful:
         raise RunnerRefused(
             f"{kind} models carry a running state that cannot be taken back when a draft is refused, so speculative "
-            "decoding would be wrong with them."
+            "decoding would be wrong with them.",
+            PLAIN,
         )
     kinds = {type(layer) for layer in DynamicCache(config=text).layers}
     unknown = kinds - {DynamicLayer, DynamicSlidingWindowLayer}
@@ -169,5 +176,6 @@ def refuse_unfit(model: type[PreTrainedModel], config: PreTrainedConfig) -> None
         names = ", ".join(sorted(k.__name__ for k in unknown))
         raise RunnerRefused(
             f"{kind} models keep more than keys and values in some layers ({names}), which cannot be taken back when "
-            "a draft is refused, so speculative decoding would be wrong with them."
+            "a draft is refused, so speculative decoding would be wrong with them.",
+            PLAIN,
         )

@@ -6,12 +6,13 @@ A head that does not fit its target is refused with the mismatch named, before a
 from __future__ import annotations
 
 import json
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file
 from torch import Tensor
 from transformers import AutoConfig, PreTrainedConfig
@@ -23,6 +24,8 @@ from specdemo.models import hub
 from specdemo.models.errors import ModelUnavailable, PairRefused
 from specdemo.models.progress import Progress, silent
 
+OTHERS = "Take a head that was trained for this very target, a model of its family, or n-gram lookup."
+AGAIN = "Fetch all of it again, or choose another."
 _LAYER_TYPES = ("llama", "qwen3")  # what the speculators package itself builds
 
 
@@ -62,6 +65,25 @@ def is_head(folder: Path) -> bool:
     return config.get("speculators_model_type") == "eagle3" or "draft_vocab_size" in config
 
 
+def refuse_unfit_head(source: HeadSource, target: PreTrainedConfig) -> None:
+    """Raise PairRefused where a head does not fit this text configuration, as far as what is here already says.
+
+    A head whose weights are still to be fetched is asked again when it is loaded.
+    """
+    config = read_config(source.folder)
+    layer = layer_config(config)
+    shapes: dict[str, Sequence[int]] = {}
+    for file in source.folder.glob("*.safetensors"):
+        try:
+            with safe_open(file, "pt") as opened:
+                shapes |= {_known(name): opened.get_slice(name).get_shape() for name in opened.keys()}  # noqa: SIM118
+        except (SafetensorError, OSError):
+            return  # loading says what is wrong with it
+    if shapes:
+        _refuse_incomplete(source.folder, shapes)
+        _head_config(config, layer, target, shapes, target.vocab_size)
+
+
 def load_head(
     source: HeadSource, target: PreTrainedConfig, embed: Tensor, vocab_size: int, progress: Progress = silent
 ) -> HeadDrafter:
@@ -76,7 +98,7 @@ def load_head(
     config = read_config(folder)
     layer = layer_config(config)
     tensors = _read_tensors(folder)
-    head = _head_config(config, layer, target, tensors, vocab_size)
+    head = _head_config(config, layer, target, {name: t.shape for name, t in tensors.items()}, vocab_size)
     place, dtype = {"dtype": embed.dtype, "device": embed.device}, row_dtype(embed)
     ids = _target_ids(tensors, vocab_size).to(embed.device)
     tensors = {name: t.to(**place) for name, t in tensors.items() if t.is_floating_point()}
@@ -100,7 +122,9 @@ def read_config(folder: Path) -> dict[str, Any]:
     try:
         return json.loads((folder / "config.json").read_text())
     except (OSError, ValueError) as error:
-        raise ModelUnavailable(f"{folder} holds no readable config.json, so no head can be loaded from it.") from error
+        raise ModelUnavailable(
+            f"{folder} holds no readable config.json, so no head can be loaded from it.", AGAIN
+        ) from error
 
 
 def layer_config(config: dict[str, Any]) -> PreTrainedConfig:
@@ -108,9 +132,9 @@ def layer_config(config: dict[str, Any]) -> PreTrainedConfig:
     layer = dict(config.get("transformer_layer_config") or config)
     kind = layer.pop("model_type", "llama")
     if kind not in _LAYER_TYPES:
-        raise PairRefused(f"The head's layers are of type {kind}; {' and '.join(_LAYER_TYPES)} are supported.")
+        raise PairRefused(f"The head's layers are of type {kind}; {' and '.join(_LAYER_TYPES)} are supported.", OTHERS)
     if layer.get("hidden_act", "silu") != "silu":
-        raise PairRefused(f"The head's activation is {layer['hidden_act']}; only silu is supported.")
+        raise PairRefused(f"The head's activation is {layer['hidden_act']}; only silu is supported.", OTHERS)
     for key in ("architectures", "torch_dtype", "dtype", "transformers_version"):
         layer.pop(key, None)
     return AutoConfig.for_model(kind, **layer)
@@ -124,24 +148,37 @@ def _read_tensors(folder: Path) -> dict[str, Tensor]:
         tensors = {name: t for file in files for name, t in load_file(file).items()}
     except (SafetensorError, OSError) as error:
         raise ModelUnavailable(f"The head's weights in {folder} cannot be read ({error}). Fetch them again.") from error
-    # the original EAGLE-3 checkpoints call the one layer "midlayer"
-    tensors = {name.replace("midlayer.", "layers.0."): t for name, t in tensors.items()}
-    missing = {"fc.weight", "norm.weight", "lm_head.weight", "layers.0.hidden_norm.weight"} - tensors.keys()
-    if missing:
-        raise ModelUnavailable(
-            f"The head in {folder} lacks {', '.join(sorted(missing))}: it is not a whole EAGLE-3 head."
-        )
+    tensors = {_known(name): t for name, t in tensors.items()}
+    _refuse_incomplete(folder, tensors)
     return tensors
 
 
+def _known(name: str) -> str:
+    """A weight's name as ours are: the original EAGLE-3 checkpoints call the one layer "midlayer"."""
+    return name.replace("midlayer.", "layers.0.")
+
+
+def _refuse_incomplete(folder: Path, names: Collection[str]) -> None:
+    missing = {"fc.weight", "norm.weight", "lm_head.weight", "layers.0.hidden_norm.weight"} - set(names)
+    if missing:
+        raise ModelUnavailable(
+            f"The head in {folder} lacks {', '.join(sorted(missing))}: it is not a whole EAGLE-3 head.", AGAIN
+        )
+
+
 def _head_config(
-    config: dict[str, Any], layer: PreTrainedConfig, target: PreTrainedConfig, tensors: dict[str, Tensor], vocab: int
+    config: dict[str, Any],
+    layer: PreTrainedConfig,
+    target: PreTrainedConfig,
+    shapes: Mapping[str, Sequence[int]],
+    vocab: int,
 ) -> HeadConfig:
-    fc, width = tensors["fc.weight"], target.hidden_size
-    if fc.shape[1] % width:
+    read, width = shapes["fc.weight"][1], target.hidden_size
+    if read % width:
         raise PairRefused(
-            f"The head reads hidden states of width {fc.shape[1]} in all, which is no multiple of the target's hidden "
-            f"size {width}: it was made for another target."
+            f"The head reads hidden states of width {read} in all, which is no multiple of the target's hidden "
+            f"size {width}: it was made for another target.",
+            OTHERS,
         )
     # ids count the layers that have run: id k is the output of decoder layer k - 1, as vLLM and speculators have it
     count = target.num_hidden_layers
@@ -149,17 +186,17 @@ def _head_config(
         "eagle_aux_hidden_state_layer_ids"
     )
     ids = ids or usual_layers(count)
-    if len(ids) != fc.shape[1] // width:
-        raise PairRefused(f"The head names {len(ids)} target layers but reads {fc.shape[1] // width} of this width.")
+    if len(ids) != read // width:
+        raise PairRefused(f"The head names {len(ids)} target layers but reads {read // width} of this width.", OTHERS)
     if not all(1 <= i <= count for i in ids):
-        raise PairRefused(f"The head reads target layers {ids}; the target has {count}.")
-    if "embed_tokens.weight" not in tensors and layer.hidden_size != width:
+        raise PairRefused(f"The head reads target layers {ids}; the target has {count}.", OTHERS)
+    if "embed_tokens.weight" not in shapes and layer.hidden_size != width:
         raise PairRefused(
-            f"The head is {layer.hidden_size} wide, the target {width}, and it brings no embedding of its own."
+            f"The head is {layer.hidden_size} wide, the target {width}, and it brings no embedding of its own.", OTHERS
         )
-    full = tensors["t2d"].shape[0] if "t2d" in tensors else layer.vocab_size
+    full = shapes["t2d"][0] if "t2d" in shapes else layer.vocab_size
     if full < vocab:
-        raise PairRefused(f"The head was made for {full:,} tokens; the target has {vocab:,}.")
+        raise PairRefused(f"The head was made for {full:,} tokens; the target has {vocab:,}.", OTHERS)
     return HeadConfig(
         hidden_size=layer.hidden_size,
         heads=layer.num_attention_heads,
@@ -180,7 +217,9 @@ def _target_ids(tensors: dict[str, Tensor], vocab_size: int) -> Tensor:
     if "d2t" in tensors:
         ids = ids + tensors["d2t"].long()
     if ids.min() < 0 or ids.max() >= vocab_size:
-        raise PairRefused(f"The head's d2t table names token {int(ids.max()):,}; the target has {vocab_size:,}.")
+        raise PairRefused(
+            f"The head's d2t table names token {int(ids.max()):,}; the target has {vocab_size:,}.", OTHERS
+        )
     return ids
 
 

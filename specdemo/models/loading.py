@@ -5,6 +5,8 @@ Safetensors only, no code from the repository, and every weight on the one devic
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -27,13 +29,18 @@ from specdemo.models import embedded, hub
 from specdemo.models.allocator import keep_freed_memory
 from specdemo.models.cache_folder import origin_of
 from specdemo.models.errors import MemoryShort, ModelUnavailable, first_line
-from specdemo.models.memory import collect, is_out_of_memory
+from specdemo.models.memory import collect, is_out_of_memory, refuse_cpu_shapes
 from specdemo.models.pair_options import EMBEDDED
-from specdemo.models.precision import Precision, loaded_precision, loading_arguments
+from specdemo.models.precision import Precision, loaded_precision, loading_arguments, refuse_foreign
 from specdemo.models.progress import Progress, silent
 
 DESCRIPTION = ("*.json", "*.jinja", "*.model", "*.txt")  # what says what a model is: everything but its weights
 WEIGHTS = ("*.json", "model*.safetensors")
+INDEX = "model.safetensors.index.json"  # which of several files holds which weight
+ANOTHER_TASK = re.compile(r"For(?!CausalLM|ConditionalGeneration)[A-Z]\w+$")  # in the name of what was saved
+POINTER = b"version https://git-lfs"  # how a file begins whose contents were not fetched
+TEXT_MODEL = "Choose a model that continues a text, as chat models do."
+WANTED = "A model is a folder with config.json, tokenizer and safetensors weights, or a hub id (owner/name)."
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +76,18 @@ def find_model(name: str, progress: Progress = silent) -> Source:
 
     Raises ModelUnavailable.
     """
+    if not name.strip():
+        raise ModelUnavailable("No model is named.", WANTED)
     path = hub.named_path(name)
     if name == EMBEDDED or (path.suffix in (".whl", ".gguf") and path.is_file()):
         folder = embedded.embedded_folder(None if name == EMBEDDED else path, progress)
         return _describe(embedded.NAME, origin_of(folder), folder)
     if path.is_dir():
         return _describe(path.resolve().name, "local folder", path)
-    if path.is_absolute() or name.startswith((".", "~")) or path.is_file():
-        raise ModelUnavailable(f"There is no model folder {name}.")
+    if path.is_file():
+        raise ModelUnavailable(f"{name} is a file.", WANTED)
+    if path.is_absolute() or name.startswith((".", "~")):
+        raise ModelUnavailable(f"There is no model folder {name}.", WANTED)
     folder = hub.download(name, DESCRIPTION, progress, f"Looking up {name}")
     return _describe(name, f"model hub, {folder.name[:8]}", folder, repository=name)
 
@@ -90,6 +101,7 @@ def load_model(
 ) -> LoadedModel:
     """The weights, on the device, in the precision. Raises ModelUnavailable, MemoryShort."""
     keep_freed_memory()
+    refuse_cpu_shapes(source.config, precision, device)
     if source.repository:
         hub.download(source.repository, WEIGHTS, progress, f"Downloading {source.title}")
     _require_weights(source)
@@ -111,7 +123,7 @@ def load_model(
     except (OSError, ValueError, KeyError, RuntimeError, ImportError, MemoryError, SafetensorError) as error:
         short = is_out_of_memory(error)
         if not short:
-            raise ModelUnavailable(_loading_sentence(source, error)) from error
+            raise _why_unloaded(source, error) from error
     if short:  # said out here: inside, the error would keep what was loaded so far
         collect()
         raise MemoryShort(
@@ -132,8 +144,10 @@ def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
             return PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True)
         return AutoTokenizer.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
     except Exception as error:  # the Rust library raises bare Exceptions
+        missing = "it has no tokenizer.json" if not (folder / "tokenizer.json").is_file() else first_line(error)
         raise _own_code(folder.name, error) or ModelUnavailable(
-            f"{folder} holds no tokenizer that can be read ({first_line(error)})."
+            f"{folder} holds no tokenizer that can be read ({missing.rstrip('.')}).",
+            "Put the tokenizer.json and tokenizer_config.json of its repository beside its config.json.",
         ) from error
 
 
@@ -154,16 +168,56 @@ def resolve_device(name: str | None) -> torch.device:
 
 
 def _describe(title: str, origin: str, folder: Path, repository: str | None = None) -> Source:
+    if (folder / "adapter_config.json").is_file():
+        raise ModelUnavailable(
+            f"{repository or folder} holds an adapter, not a whole model.",
+            "Merge it into the model that it was made for (merge_and_unload), save that, and name its folder.",
+        )
     if not (folder / "config.json").is_file():
-        raise ModelUnavailable(f"{repository or folder} is not a transformers model: it has no config.json.")
+        raise ModelUnavailable(f"{repository or folder} is not a transformers model: it has no config.json.", WANTED)
     try:
         config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
     except Exception as error:  # any value of any type may stand in a stranger's file
-        raise _own_code(title, error) or ModelUnavailable(f"{title} cannot be loaded: {first_line(error)}") from error
-    return Source(title, origin, folder, config, load_tokenizer(folder), repository)
+        raise _own_code(title, error) or _unknown(title, folder, error) from error
+    refuse_foreign(title, config)
+    source = Source(title, origin, folder, config, load_tokenizer(folder), repository)
+    _refuse_another_tokenizer(source)
+    return source
+
+
+def _unknown(title: str, folder: Path, error: Exception) -> ModelUnavailable:
+    """Why a configuration cannot be read. A head's is for drafting alone."""
+    if _names(folder / "config.json", "speculators_model_type") or _names(folder / "config.json", "draft_vocab_size"):
+        return ModelUnavailable(
+            f"{title} is a draft head, which cannot stand alone.", "Name the model it was made for as the target."
+        )
+    return ModelUnavailable(
+        f"{title} cannot be loaded: {first_line(error).rstrip('.')}.",
+        "Fetch its config.json again, or choose a model that transformers knows.",
+    )
+
+
+def _names(file: Path, key: str) -> bool:
+    try:
+        return key in json.loads(file.read_text("utf-8"))
+    except (OSError, ValueError, TypeError):
+        return False
+
+
+def _refuse_another_tokenizer(source: Source) -> None:
+    """Ids behind the last row of the embedding would fail in the middle of a run. Special ones nobody can type."""
+    width = source.config.get_text_config(decoder=True).vocab_size
+    special = {i for i, token in source.tokenizer.added_tokens_decoder.items() if token.special}
+    beyond = [i for i in source.tokenizer.get_vocab().values() if i >= width and i not in special]
+    if beyond:
+        raise ModelUnavailable(
+            f"The tokenizer of {source.title} has token {min(beyond):,}, and the model has {width:,} in all.",
+            "The two do not belong together: take both from one repository.",
+        )
 
 
 def _require_weights(source: Source) -> None:
+    _require_shards(source)
     if any(source.folder.glob("model*.safetensors")):
         return
     perhaps = " (pickled ones are never read, since they can run code when they are opened)"  # nor were they fetched
@@ -175,22 +229,51 @@ def _require_weights(source: Source) -> None:
     )
 
 
+def _require_shards(source: Source) -> None:
+    """Every file that the index names, and an index where the weights are in several files."""
+    names = sorted(file.name for file in source.folder.glob("model*.safetensors"))
+    missing = ""
+    if (source.folder / INDEX).is_file():
+        try:
+            wanted = set(json.loads((source.folder / INDEX).read_text("utf-8"))["weight_map"].values())
+        except (ValueError, KeyError, TypeError, AttributeError):
+            missing = f"a readable {INDEX}"
+        else:
+            missing = min(wanted - set(names), default="")
+    elif names and "model.safetensors" not in names:
+        missing = INDEX
+    if missing:
+        raise ModelUnavailable(
+            f"{source.title} lacks {missing}, so its weights are not complete.",
+            "Fetch the missing files, or all of it.",
+        )
+
+
 def _refuse_incomplete(source: Source, model: PreTrainedModel, missing: set[str], device: torch.device) -> None:
     """transformers fills missing weights with random numbers, and may leave others elsewhere, with a warning only."""
     if missing:
-        raise ModelUnavailable(f"{source.title} lacks the weights of {min(missing)}: the folder is incomplete.")
+        raise ModelUnavailable(
+            f"{source.title} lacks the weights of {min(missing)}: the folder is incomplete.",
+            "Fetch the missing files, or all of it.",
+        )
     strayed = next((name for name, weight in model.named_parameters() if weight.device != device), None)
     if strayed:
-        raise ModelUnavailable(f"{source.title} does not fit on {device}: {strayed} was left elsewhere.")
+        raise ModelUnavailable(
+            f"{source.title} does not fit on {device}: {strayed} was left elsewhere.",
+            "Choose a smaller model, or int8, int4.",
+        )
 
 
 def model_class(source: Source) -> type[PreTrainedModel]:
     """What transformers would load it as. Raises ModelUnavailable where that is no causal language model."""
+    saved_as = getattr(source.config, "architectures", None) or []
+    if saved_as and all(ANOTHER_TASK.search(str(name)) for name in saved_as):
+        raise ModelUnavailable(f"{source.title} was saved as {saved_as[0]}, which writes no text.", TEXT_MODEL)
     try:
         kind = AutoModelForCausalLM._model_mapping[type(source.config)]
     except KeyError:
         raise ModelUnavailable(
-            f"{source.title} is a {source.config.model_type} model, not a causal language model."
+            f"{source.title} is a {source.config.model_type} model, not a causal language model.", TEXT_MODEL
         ) from None
     return kind[0] if isinstance(kind, tuple) else kind
 
@@ -205,10 +288,28 @@ def _own_code(title: str, error: Exception) -> ModelUnavailable | None:
     )
 
 
-def _loading_sentence(source: Source, error: Exception) -> str:
+def _why_unloaded(source: Source, error: Exception) -> ModelUnavailable:
+    if any(_begins(file, POINTER) for file in source.folder.glob("model*.safetensors")):
+        return ModelUnavailable(
+            f"The weights of {source.title} are pointers of Git LFS, not the weights themselves.",
+            "Run `git lfs pull` in its folder, and try again.",
+        )
     if isinstance(error, SafetensorError):
-        return f"The weights of {source.title} are damaged ({first_line(error)}): fetch them again."
-    return f"{source.title} cannot be loaded: {first_line(error)}"
+        return ModelUnavailable(f"The weights of {source.title} are damaged ({first_line(error)}): fetch them again.")
+    if "ignore_mismatched_sizes" in str(error):
+        return ModelUnavailable(
+            f"The weights of {source.title} have other shapes than its config.json says.",
+            "The two do not belong together: take both from one repository.",
+        )
+    return ModelUnavailable(
+        f"{source.title} cannot be loaded: {first_line(error).rstrip('.')}.",
+        "Fetch all of it again, or choose another.",
+    )
+
+
+def _begins(file: Path, start: bytes) -> bool:
+    with file.open("rb") as opened:
+        return opened.read(len(start)) == start
 
 
 @contextmanager

@@ -26,7 +26,7 @@ from specdemo.decoding.linear import halves, packs
 from specdemo.models.errors import MemoryShort
 from specdemo.models.head_files import layer_config
 from specdemo.models.lean import why_not
-from specdemo.models.precision import Precision, compute_dtype, stored_quantisation
+from specdemo.models.precision import Precision, compute_dtype, refuse_cpu_shape, stored_quantisation
 
 USUAL_TOKENS, USUAL_GAMMA = 1024, 5  # of a race, where none is named yet
 CUDA_CONTEXT = 1_000_000_000  # what CUDA, its libraries and a prefill's rows take beside tensors
@@ -51,7 +51,10 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What a pair takes, in bytes. caches: of both lanes over the target. peak: the most that is held at once."""
+    """What a pair takes, in bytes. caches: of both lanes over the target. peak: the most that is held at once.
+
+    per_token: what all caches grow by for a token more, of text or of γ.
+    """
 
     target: int
     draft: int
@@ -60,6 +63,7 @@ class Need:
     logits: int
     context: int
     peak: int
+    per_token: int
 
     @property
     def total(self) -> int:
@@ -74,8 +78,10 @@ class Need:
 
 
 def gigabytes(n: float) -> str:
-    """Bytes for a person: 1e9 of them are a GB, and below a tenth of one they are MB."""
-    return f"{n / 1e9:.1f} GB" if n >= 1e8 else f"{n / 1e6:.1f} MB"
+    """Bytes for a person: 1e9 of them are a GB; below a tenth of one they are MB, below a tenth of that kB."""
+    if n >= 1e8:
+        return f"{n / 1e9:.1f} GB"
+    return f"{n / 1e6:.1f} MB" if n >= 1e5 or not n else f"{n / 1e3:.1f} kB"
 
 
 def part(config: PreTrainedConfig, precision: Precision, device: torch.device, double: bool = False) -> Part:
@@ -89,7 +95,7 @@ def part_of(model: PreTrainedModel, precision: Precision, device: torch.device, 
     model.to(dtype)
     weights = _plain_bytes(model)
     if precision.quantised:
-        weights += sum(_saved(module, dtype, precision, double) for module in _converted(model))
+        weights += sum(_saved(module, dtype, precision, double) for _, module in _converted(model))
     text = config.get_text_config(decoder=True)
     rows = torch.float32 if halves(device, dtype) else dtype
     packing = 0
@@ -124,7 +130,8 @@ def need(
     logits = (LOGIT_COPIES * (gamma + 1) + (gamma if draft else 0)) * target.vocabulary * 4
     settled = target.weights + drafted + caches + draft_cache + logits + context
     loading = target.weights + context + max(target.packing, drafted + draft.packing if draft else 0)
-    return Need(target.weights, drafted, caches, draft_cache, logits, context, max(settled, loading))
+    per_token = 2 * target.per_token + (draft.per_token if draft else 0)
+    return Need(target.weights, drafted, caches, draft_cache, logits, context, max(settled, loading), per_token)
 
 
 def cache_bytes(text: PreTrainedConfig, dtype: torch.dtype, tokens: int) -> int:
@@ -141,6 +148,15 @@ def skeleton(config: PreTrainedConfig) -> PreTrainedModel:
         del config.quantization_config
     with torch.device("meta"):
         return AutoModelForCausalLM.from_config(config, dtype=torch.float32, trust_remote_code=False)
+
+
+def refuse_cpu_shapes(config: PreTrainedConfig, precision: Precision, device: torch.device) -> None:
+    """Raise ModelUnavailable, naming the layer, where int4 would fail on this CPU; asked before weights are read."""
+    if precision is not Precision.INT4 or device.type != "cpu":
+        return
+    for name, module in _converted(skeleton(config)):
+        outputs, inputs = module.weight.shape[::-1] if isinstance(module, Conv1D) else module.weight.shape
+        refuse_cpu_shape(name, inputs, outputs)
 
 
 def free_bytes(device: torch.device) -> int:
@@ -163,7 +179,14 @@ def is_out_of_memory(error: BaseException) -> bool:
         return True
     text = str(error).lower()
     return isinstance(error, RuntimeError) and any(
-        said in text for said in ("not enough memory", "can't allocate memory", "cannot allocate memory")
+        said in text
+        for said in (
+            "not enough memory",
+            "can't allocate memory",
+            "cannot allocate memory",
+            "cuda error: out of memory",
+            "_status_alloc_failed",  # of cuBLAS and cuDNN, whose workspaces are memory, too
+        )
     )
 
 
@@ -178,13 +201,13 @@ def _plain_bytes(model: PreTrainedModel) -> int:
     return sum(tensor.nbytes for tensor in {id(t): t for t in chain(model.parameters(), model.buffers())}.values())
 
 
-def _converted(model: PreTrainedModel) -> Iterator[nn.Module]:
-    """The layers that bitsandbytes takes over: all linear ones but the head and what is tied to it."""
+def _converted(model: PreTrainedModel) -> Iterator[tuple[str, nn.Module]]:
+    """The layers that bitsandbytes takes over, by name: all linear ones but the head and what is tied to it."""
     kept = get_keys_to_not_convert(model)
     for name, module in model.named_modules():
         linear = type(module) is nn.Linear or isinstance(module, Conv1D)
         if linear and not any(name == one or name.startswith(f"{one}.") for one in kept):
-            yield module
+            yield name, module
 
 
 def _saved(module: nn.Module, dtype: torch.dtype, precision: Precision, double: bool) -> int:

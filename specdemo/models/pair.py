@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import wraps
 from itertools import groupby
+from typing import ParamSpec, TypeVar
 
 import torch
 from transformers import PreTrainedTokenizerBase
@@ -15,15 +17,16 @@ from specdemo.decoding.equal_shapes import EqualShapes
 from specdemo.decoding.promise import Probe, Promise, probe
 from specdemo.decoding.runner import Runner
 from specdemo.drafters.combined import CombinedDrafter
+from specdemo.drafters.head import HeadDrafter
 from specdemo.drafters.model import ModelDrafter
 from specdemo.drafters.ngram import NgramDrafter
 from specdemo.models.choice import Choice, candidates, load_chosen, plain_steps
 from specdemo.models.draft_cost import draft_cost
 from specdemo.models.errors import MemoryShort, ModelUnavailable, PairRefused, first_line
 from specdemo.models.general_runner import RunnerRefused, refuse_unfit
-from specdemo.models.head_files import HeadSource, find_head, load_head, read_config
+from specdemo.models.head_files import HeadSource, find_head, load_head, read_config, refuse_unfit_head
 from specdemo.models.loading import LoadedModel, Source, find_model, load_model, model_class, resolve_device
-from specdemo.models.memory import collect
+from specdemo.models.memory import collect, is_out_of_memory
 from specdemo.models.pair_options import (
     AUTO,
     COMBINED,
@@ -45,6 +48,7 @@ from specdemo.models.runners import make_runner
 
 ROWS = MAX_GAMMA + 1  # of a forward under equal shapes: the longest draft and the target's own token
 LOOKUP = "n-gram lookup"
+Asked, Made = ParamSpec("Asked"), TypeVar("Made")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +99,10 @@ class Pair:
         draft = _find_draft(spec, self.loaded.source, progress)
         collect()
         memory = _room(spec, self.loaded.source, draft, self.loaded.model.device, self.choice)
-        pair = _with_drafter(spec, self.loaded, self.choice, draft, self, progress)
-        return replace(pair, facts=pair.facts | {"memory": memory})
+        drafting = _load_draft(spec, self.loaded, self.choice, draft, progress)
+        weights = PairWeights(spec, self.loaded, self.choice, draft, drafting, memory)
+        pair = _with_drafter(weights, self, progress)
+        return replace(pair, facts=pair.facts | memory)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,10 +121,68 @@ class _ModelDraft:
 _Draft = _ModelDraft | HeadSource | None  # None: n-gram lookup alone
 
 
+@dataclass(frozen=True, slots=True)
+class PairWeights:
+    """A pair whose weights are on their device, and nothing of it has run: `set_up` makes a Pair of it, perhaps in
+    another process. drafting: the weights of what drafts; None for lookup. memory: what the pair takes, in words.
+    """
+
+    spec: PairSpec
+    loaded: LoadedModel
+    choice: Choice
+    draft: _Draft
+    drafting: LoadedModel | HeadDrafter | None
+    memory: dict[str, str]
+
+    @property
+    def tokenizer(self) -> PreTrainedTokenizerBase:
+        """The target's, which the draft shares."""
+        return self.loaded.source.tokenizer
+
+    def with_drafter(self, drafter: str, progress: Progress = silent) -> PairWeights:
+        """The same target's weights beside another drafter's. Raises ModelUnavailable, PairRefused."""
+        spec = replace(self.spec, drafter=drafter)
+        if split_drafter(drafter)[1] == split_drafter(self.spec.drafter)[1]:  # with lookup or without: the same weights
+            return replace(self, spec=spec)
+        draft = _find_draft(spec, self.loaded.source, progress)
+        memory = _room(spec, self.loaded.source, draft, self.loaded.model.device, self.choice)
+        drafting = _load_draft(spec, self.loaded, self.choice, draft, progress)
+        return replace(self, spec=spec, draft=draft, drafting=drafting, memory=memory)
+
+
 def load_pair(spec: PairSpec, progress: Progress = silent, keep_model: bool = False) -> Pair:
     """Check the pair, then load it. Raises ModelUnavailable or PairRefused, each with a sentence for a person.
 
     keep_model: the transformers model stays able to run by itself, beside the packed weights of the lean forward.
+    """
+    return set_up(load_weights(spec, progress), progress, keep_model)
+
+
+def _saying_that_memory_is_short(
+    make: Callable[Asked, Made],
+) -> Callable[Asked, Made]:
+    """Packing, probing and measuring take memory, too: where it runs out in them, that is a sentence."""
+
+    @wraps(make)
+    def guarded(*args: Asked.args, **named: Asked.kwargs) -> Made:
+        try:
+            return make(*args, **named)
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+        collect()  # out here: inside, the error would keep what was made so far
+        raise MemoryShort(
+            "The memory ran out while the pair was made ready.",
+            "Load the models in int8 or int4, take a smaller draft or n-gram lookup, or free some, and try again.",
+        )
+
+    return guarded
+
+
+@_saying_that_memory_is_short
+def load_weights(spec: PairSpec, progress: Progress = silent) -> PairWeights:
+    """Check the pair, then put its weights on their device: the half of `load_pair` that runs no forward, unless the
+    precision is to be measured. Raises ModelUnavailable or PairRefused.
     """
     device = resolve_device(spec.device)
     if spec.target_precision != AUTO:
@@ -128,13 +192,24 @@ def load_pair(spec: PairSpec, progress: Progress = silent, keep_model: bool = Fa
     draft = _find_draft(spec, target, progress)
     collect()
     memory = _room(spec, target, draft, device)
-    progress(None, f"The pair takes {memory}")
+    progress(None, f"The pair takes {memory['memory']}")
     try:
         loaded, choice = load_chosen(target, spec.target_precision, device, progress, spec.double_quantisation)
     except RunnerRefused as error:
         raise PairRefused(str(error)) from error
-    pair = _with_drafter(spec, loaded, choice, draft, None, progress, keep_model)
-    return replace(pair, facts=pair.facts | {"memory": memory})
+    drafting = _load_draft(spec, loaded, choice, draft, progress)
+    return PairWeights(spec, loaded, choice, draft, drafting, memory)
+
+
+def set_up(
+    weights: PairWeights, progress: Progress = silent, keep_model: bool = False, before: Pair | None = None
+) -> Pair:
+    """The other half: pack the weights, check and measure what runs over them. Raises PairRefused.
+
+    before: a pair over the same target's weights, whose runners may be kept.
+    """
+    pair = _with_drafter(weights, before, progress, keep_model)
+    return replace(pair, facts=pair.facts | weights.memory)
 
 
 def _refuse_unfit(source: Source) -> None:
@@ -144,8 +219,10 @@ def _refuse_unfit(source: Source) -> None:
         raise PairRefused(str(error)) from error
 
 
-def _room(spec: PairSpec, target: Source, draft: _Draft, device: torch.device, loaded: Choice | None = None) -> str:
-    """What the pair will take, in words. Raises MemoryShort where that is more than there is.
+def _room(
+    spec: PairSpec, target: Source, draft: _Draft, device: torch.device, loaded: Choice | None = None
+) -> dict[str, str]:
+    """What the pair will take and how its caches grow, in words. Raises MemoryShort where that is more than there is.
 
     loaded: the precision of a target that is there already.
     """
@@ -160,7 +237,7 @@ def _room(spec: PairSpec, target: Source, draft: _Draft, device: torch.device, l
         drafting = read_config(draft.folder)
     elif draft is not None:
         own = draft.precision or precision
-        shared = draft.source.folder == target.folder and own is precision  # the same weights are loaded once
+        shared = _same_weights(draft.source, target) and own is precision  # they are loaded once
         drafting = None if shared else draft.source.config
     title = f"{target.title} in {precision}" + (f" with {draft.title}" if drafting is not None else "")
     rest = own, spec.double_quantisation, loaded is not None
@@ -169,7 +246,12 @@ def _room(spec: PairSpec, target: Source, draft: _Draft, device: torch.device, l
     except MemoryShort:
         raise
     except Exception as error:  # any value may stand in a stranger's configuration; loading says what is wrong with it
-        return f"not foreseen ({first_line(error)})"
+        return {"memory": f"not foreseen ({first_line(error)})"}
+
+
+def _same_weights(one: Source, other: Source) -> bool:
+    """Whether both are of one folder, however it was named: two paths or two ids may lead to one place."""
+    return one.folder.resolve() == other.folder.resolve()
 
 
 def _find_draft(spec: PairSpec, target: Source, progress: Progress) -> _Draft:
@@ -186,6 +268,7 @@ def _find_draft(spec: PairSpec, target: Source, progress: Progress) -> _Draft:
     if head is not None:
         if spec.draft_precision not in (None, spec.target_precision):
             raise PairRefused("A head runs in its target's precision: leave the draft's precision as the target's.")
+        refuse_unfit_head(head, target.config.get_text_config(decoder=True))
         return head
     source = find_model(name, progress)
     _refuse_unfit(source)
@@ -213,19 +296,13 @@ def _shipped_head() -> HeadSource:
     return HeadSource(EMBEDDED, SHIPPED_HEAD)
 
 
-def _with_drafter(
-    spec: PairSpec,
-    loaded: LoadedModel,
-    choice: Choice,
-    draft: _Draft,
-    before: Pair | None,
-    progress: Progress,
-    keep_model: bool = True,
-) -> Pair:
+@_saying_that_memory_is_short
+def _with_drafter(weights: PairWeights, before: Pair | None, progress: Progress, keep_model: bool = True) -> Pair:
     """Attach a drafter; the runners of the pair before are kept when they have the same vocabulary."""
+    spec, loaded, choice, draft = weights.spec, weights.loaded, weights.choice, weights.draft
     vocabulary = draft.vocabulary if isinstance(draft, _ModelDraft) else _vocabulary(loaded.source)
     try:
-        drafter, facts = _make_drafter(spec, loaded, choice, draft, vocabulary, progress)
+        drafter, facts = _make_drafter(weights, vocabulary)
         kept = before is not None and before.target.vocab_size == vocabulary
         if kept:
             target, twin, measured, padding = before.target, before.target_twin, before.probe, before.padding
@@ -271,42 +348,44 @@ def _equal_shapes(target: Runner, twin: Runner, shapes: Sequence[int]) -> tuple[
     return padded, other, max(1.0, seconds / unpadded)
 
 
-def _make_drafter(
-    spec: PairSpec, loaded: LoadedModel, choice: Choice, draft: _Draft, vocabulary: int, progress: Progress
-) -> tuple[Drafter, dict[str, str]]:
-    """The drafter, loaded, and what to say of it."""
-    lookup = NgramDrafter(loaded.model.device)
+def _load_draft(
+    spec: PairSpec, loaded: LoadedModel, choice: Choice, draft: _Draft, progress: Progress
+) -> LoadedModel | HeadDrafter | None:
+    """The weights of what drafts, on the target's device; the target's own where they are the same."""
     if draft is None:
+        return None
+    if isinstance(draft, HeadSource):
+        embedding = loaded.model.get_input_embeddings().weight.detach()
+        config = loaded.model.config.get_text_config(decoder=True)
+        return load_head(draft, config, embedding, _vocabulary(loaded.source), progress)
+    precision = draft.precision or choice.precision
+    if _same_weights(draft.source, loaded.source) and precision is choice.precision:
+        return loaded
+    return load_model(draft.source, precision, loaded.model.device, progress, spec.double_quantisation)
+
+
+def _make_drafter(weights: PairWeights, vocabulary: int) -> tuple[Drafter, dict[str, str]]:
+    """The drafter over its weights, and what to say of it."""
+    lookup = NgramDrafter(weights.loaded.model.device)
+    if weights.drafting is None:
         return lookup, {"drafter": LOOKUP}
-    make = _make_head if isinstance(draft, HeadSource) else _make_model
-    model, facts = make(spec, loaded, choice, draft, vocabulary, progress)
-    if not split_drafter(spec.drafter)[0]:
+    model, facts = _make_head(weights) if isinstance(weights.draft, HeadSource) else _make_model(weights, vocabulary)
+    if not split_drafter(weights.spec.drafter)[0]:
         return model, facts
     return CombinedDrafter(lookup, model), facts | {"drafter": f"{LOOKUP}, else {facts['drafter']}"}
 
 
-def _make_head(
-    spec: PairSpec, loaded: LoadedModel, choice: Choice, draft: HeadSource, vocabulary: int, progress: Progress
-) -> tuple[Drafter, dict[str, str]]:
-    embedding = loaded.model.get_input_embeddings().weight.detach()
-    config = loaded.model.config.get_text_config(decoder=True)
-    head = load_head(draft, config, embedding, vocabulary, progress)
-    return head, {"drafter": f"{draft.title} (EAGLE-3 head)", "draft precision": loaded.precision}
+def _make_head(weights: PairWeights) -> tuple[Drafter, dict[str, str]]:
+    title = f"{weights.draft.title} (EAGLE-3 head)"
+    return weights.drafting, {"drafter": title, "draft precision": weights.loaded.precision}
 
 
-def _make_model(
-    spec: PairSpec, loaded: LoadedModel, choice: Choice, draft: _ModelDraft, vocabulary: int, progress: Progress
-) -> tuple[Drafter, dict[str, str]]:
-    precision = draft.precision or choice.precision
-    if draft.source.folder == loaded.source.folder and precision is choice.precision:
-        model = loaded  # the same weights, once
-        runner = make_runner(model.model, vocabulary)
-    else:
-        model = load_model(draft.source, precision, loaded.model.device, progress, spec.double_quantisation)
-        runner = make_runner(model.model, vocabulary, consume=True)
+def _make_model(weights: PairWeights, vocabulary: int) -> tuple[Drafter, dict[str, str]]:
+    source, model = weights.draft.source, weights.drafting
+    runner = make_runner(model.model, vocabulary, consume=model is not weights.loaded)
     return ModelDrafter(runner), {
-        "drafter": draft.source.title,
-        "draft weights": draft.source.origin,
+        "drafter": source.title,
+        "draft weights": source.origin,
         "draft precision": model.precision,
         "draft parameters": f"{model.parameters:,}",
     }

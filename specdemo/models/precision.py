@@ -90,12 +90,24 @@ def stored_quantisation(config: PreTrainedConfig) -> str | None:
     quantised = getattr(config, "quantization_config", None)
     if quantised is None:
         return None
-    settings = quantised if isinstance(quantised, dict) else quantised.to_dict()
+    settings = quantised.to_dict() if hasattr(quantised, "to_dict") else quantised
+    if not isinstance(settings, dict):
+        return "unknown method"
     if settings.get("load_in_8bit"):
         return Precision.INT8
     if settings.get("load_in_4bit"):
         return Precision.INT4
     return str(settings.get("quant_method", "unknown method"))
+
+
+def refuse_foreign(title: str, config: PreTrainedConfig) -> None:
+    """Raise ModelUnavailable where the stored weights are quantised by anything but bitsandbytes."""
+    stored = stored_quantisation(config)
+    if stored not in (None, Precision.INT8, Precision.INT4):
+        raise ModelUnavailable(
+            f"{title} is stored quantised by another method ({stored}), which is not read here.",
+            "Take the unquantised model: it is loaded in int8 or int4 where that is asked for.",
+        )
 
 
 def loaded_precision(model: PreTrainedModel, asked: Precision) -> str:
@@ -110,8 +122,6 @@ def loaded_precision(model: PreTrainedModel, asked: Precision) -> str:
     if got is not asked:
         raise ModelUnavailable(f"{asked} was asked for, but the model came as {got}.")
     quantised = held[got]
-    if got is Precision.INT4:
-        _refuse_cpu_shapes(model)
     layers = f"{len(quantised)} of {len(linear)} linear layers"
     return f"{got} ({_details(quantised[0])}{layers}, the rest {str(model.dtype).removeprefix('torch.')})"
 
@@ -123,17 +133,15 @@ def _details(layer: nn.Module) -> str:
     return f"{state.quant_type}{', double quantisation' if state.nested else ''}, "
 
 
-def _refuse_cpu_shapes(model: PreTrainedModel) -> None:
-    """bitsandbytes' kernel for CPUs with AVX512-BF16 asserts its shapes at the first forward: too late for a person."""
+def refuse_cpu_shape(name: str, inputs: int, outputs: int) -> None:
+    """Raise ModelUnavailable where bitsandbytes' 4-bit kernel for this CPU takes no such layer.
+
+    The one for CPUs with AVX512-BF16 asserts its shapes at the first forward: too late for a person.
+    """
     from bitsandbytes.functional import has_avx512bf16
 
-    if model.device.type != "cpu" or not has_avx512bf16():
-        return
-    for name, module in model.named_modules():
-        if type(module).__name__ == LAYERS[Precision.INT4] and (
-            module.in_features % CPU_INPUTS or module.out_features % CPU_OUTPUTS
-        ):
-            raise ModelUnavailable(
-                f"int4 cannot run on this CPU: layer {name} maps {module.in_features} to {module.out_features}, and "
-                f"the 4-bit kernel here maps multiples of {CPU_INPUTS} to multiples of {CPU_OUTPUTS}. Choose int8."
-            )
+    if has_avx512bf16() and (inputs % CPU_INPUTS or outputs % CPU_OUTPUTS):
+        raise ModelUnavailable(
+            f"int4 cannot run on this CPU: layer {name} maps {inputs} to {outputs}, and "
+            f"the 4-bit kernel here maps multiples of {CPU_INPUTS} to multiples of {CPU_OUTPUTS}. Choose int8."
+        )

@@ -56,8 +56,8 @@ def refuse_where_short(
     draft_precision: Precision | None = None,
     double: bool = False,
     loaded: bool = False,
-) -> str:
-    """How much is needed and how much is free, in words. Raises MemoryShort where that is less.
+) -> dict[str, str]:
+    """What is needed and free, and how the caches grow, in words. Raises MemoryShort where less is free.
 
     loaded: the target is there already; only what drafts needs room.
     """
@@ -65,7 +65,11 @@ def refuse_where_short(
     most = wanted.draft + wanted.draft_cache if loaded else wanted.peak
     if most <= free:
         close = ": it fits narrowly" if most > CLOSE * free else ""
-        return f"about {gigabytes(most)} of {gigabytes(free)} free ({wanted}){close}"
+        return {
+            "memory": f"about {gigabytes(most)} of {gigabytes(free)} free ({wanted}){close}",
+            "caches": f"{gigabytes(wanted.caches + wanted.draft_cache)} ({USUAL_TOKENS:,} tokens, γ {USUAL_GAMMA})",
+            "caches, each token": gigabytes(wanted.per_token),
+        }
     raise MemoryShort(
         f"{title} needs about {gigabytes(most)} on {device} ({wanted}), and {gigabytes(free)} are free.",
         _what_fits(target, draft, precision, device, double, free),

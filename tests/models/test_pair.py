@@ -21,6 +21,7 @@ from specdemo.models.loading import find_model
 from specdemo.models.pair import Pair, load_pair
 from specdemo.models.pair_options import PairSpec
 from specdemo.models.pairing import shared_vocabulary
+from specdemo.models.presets import drafts_for
 from tests.models.tiny_tokenizers import word_tokenizer
 from tests.tiny import noised, tiny_gpt2, tiny_llama, tiny_qwen2
 
@@ -63,6 +64,13 @@ def test_the_first_token_that_differs_is_named(save_model: Save) -> None:
 
 
 @pytest.mark.usefixtures("no_weights_are_read")
+def test_a_refusal_suggests_drafts_that_are_known_to_fit() -> None:
+    assert drafts_for("Qwen/Qwen2.5-7B-Instruct", "qwen2", 152064) == ["Qwen/Qwen2.5-0.5B-Instruct"]
+    assert drafts_for("me/my-own-qwen3", "qwen3", 151936) == ["Qwen/Qwen3-0.6B", "Qwen/Qwen3-1.7B"]
+    assert "RedHatAI/Qwen3-8B-speculator.eagle3" in drafts_for("Qwen/Qwen3-8B", "qwen3", 151936)
+    assert drafts_for("me/other", "gpt2", 50257) == []
+
+
 def test_a_refusal_suggests_ngram_lookup(save_model: Save) -> None:
     target = save_model("target", tiny_llama(256), word_tokenizer(256))
     draft = save_model("draft", tiny_llama(256), word_tokenizer(256, {1: "<end>"}))
@@ -82,6 +90,27 @@ def test_a_draft_that_lacks_a_special_token_is_refused_however_wide_its_head(sav
     draft = save_model("draft", tiny_llama(256), theirs)
     with pytest.raises(PairRefused, match=r"no token 200, which is '<\|im_end\|>'"):
         width(save_model, tiny_llama(256), ours, draft)
+
+
+def test_a_draft_may_lack_what_stands_for_a_picture(save_model: Save) -> None:
+    """Gemma 3 12B and 1B: the larger one's image token lies behind the last row of the smaller one's head."""
+    ours = word_tokenizer(200)
+    ours.add_special_tokens({"additional_special_tokens": ["<image_soft_token>"]})
+    model = tiny_llama(256)
+    draft = save_model("draft", tiny_llama(200), ours)
+    with pytest.raises(PairRefused, match="no token 200, which is '<image_soft_token>'"):
+        width(save_model, model, ours, draft)
+    model.config.image_token_id = 200
+    assert width(save_model, model, ours, draft) == 200
+
+
+def test_the_context_is_the_shorter_of_the_two(save_model: Save) -> None:
+    short = tiny_llama(256)
+    short.config.max_position_embeddings = 64
+    target, draft = save_model("target", tiny_llama(256)), save_model("draft", short)
+    for one, other in ((target, draft), (draft, target)):
+        pair = load_pair(PairSpec(str(one), str(other), device="cpu", target_precision="fp32"))
+        assert (pair.context, pair.facts["context"]) == (64, "64")
 
 
 def test_a_draft_that_knows_more_tokens_is_welcome(save_model: Save) -> None:
@@ -179,6 +208,7 @@ def test_so_may_a_head(save_model: Save, monkeypatch: pytest.MonkeyPatch) -> Non
     """And "embedded" is the head that comes with the program."""
     monkeypatch.setattr(pair_module, "load_head", lambda source, *args: SimpleNamespace(aux_layers=(0,), max_length=99))
     monkeypatch.setattr(pair_module, "draft_cost", lambda target, drafter: None)
+    monkeypatch.setattr(pair_module, "refuse_unfit_head", lambda source, target: None)
     folder = save_model("head", tiny_llama(256))
     shape = {"model_type": "llama", **tiny_llama(256).config.to_dict(), "num_hidden_layers": 1}
     (folder / "config.json").write_text(

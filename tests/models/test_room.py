@@ -11,7 +11,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, MambaConfig
 
-from specdemo.models import choice, loading, room
+from specdemo.models import choice, loading, memory, room
 from specdemo.models import pair as pair_module
 from specdemo.models.draft_cost import draft_cost
 from specdemo.models.errors import MemoryShort, ModelUnavailable, PairRefused
@@ -64,7 +64,7 @@ def test_what_does_not_fit_is_refused_with_the_numbers(
 ) -> None:
     free(monkeypatch, 1000)
     with pytest.raises(
-        MemoryShort, match=r"target in fp32 with draft needs about .* MB on cpu \(weights .*\), and 0.0"
+        MemoryShort, match=r"target in fp32 with draft needs about .* MB on cpu \(weights .*\), and 1.0 kB are free"
     ):
         load_pair(spec(target, draft))
 
@@ -144,6 +144,62 @@ def test_running_out_in_a_race_says_what_to_lower_and_the_next_race_works(target
     assert [one.step.tokens for one in race(pair, request)] == before
 
 
+def test_running_out_while_a_pair_is_made_ready_is_a_sentence_and_the_next_one_works(
+    target: str, draft: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Loading the draft beside the target, and what runs once both are there."""
+    before = live_bytes()
+    for stage in ("load_model", "probe"):
+        with monkeypatch.context() as short:
+            short.setattr(pair_module, stage, raising(torch.OutOfMemoryError("CUDA out of memory.")))
+            with pytest.raises(MemoryShort, match=r"ran out while the pair was made ready\. Load the models in int8"):
+                load_pair(spec(target, draft))
+        assert live_bytes() == before, stage
+    assert load_pair(spec(target, draft)).facts["drafter"] == "draft"
+
+
+def test_another_draft_that_runs_out_of_memory_leaves_the_pair_as_it_was(
+    target: str, draft: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pair = load_pair(spec(target))
+    request = Request(tuple(range(5, 15)), max_new_tokens=6)
+    with monkeypatch.context() as short:
+        short.setattr(pair_module, "draft_cost", raising(RuntimeError("CUBLAS_STATUS_ALLOC_FAILED when calling")))
+        with pytest.raises(MemoryShort, match="take a smaller draft or n-gram lookup"):
+            pair.switch_drafter(draft)
+    assert len(list(race(pair, request))) > 2
+
+
+def raising(error: Exception) -> Callable[..., None]:
+    def run_out(*args: object, **kwargs: object) -> None:
+        raise error
+
+    return run_out
+
+
+def live_bytes() -> int:
+    """Of every tensor that somebody still holds: what this process has allocated for them."""
+    gc.collect()
+    storages = {}
+    for one in gc.get_objects():
+        if issubclass(type(one), torch.Tensor) and one.layout is torch.strided and one.device.type == "cpu":
+            storage = one.untyped_storage()
+            storages[storage.data_ptr()] = storage.nbytes()
+    return sum(storages.values())
+
+
+def test_what_is_allocated_goes_with_the_pair_that_is_switched_away(target: str, draft: str) -> None:
+    """Plain, quantised, and with a drafter of its own: after every switch as much is held as by a fresh pair."""
+    pair = load_pair(spec(target, target_precision="int8"))
+    fresh = live_bytes()
+    for other in (spec(target, draft), spec(draft, "self")):
+        pair = load_pair(other)
+        list(race(pair, Request(tuple(range(5, 15)), max_new_tokens=4)))
+        assert live_bytes() > fresh
+    pair = load_pair(spec(target, target_precision="int8"))
+    assert live_bytes() == fresh and pair.facts["target"] == "target"
+
+
 def test_models_that_are_switched_away_are_freed(target: str, draft: str) -> None:
     pair = load_pair(spec(target, draft))
     list(race(pair, Request(tuple(range(5, 15)), max_new_tokens=4)))
@@ -166,6 +222,10 @@ def test_target_and_draft_of_the_same_weights_are_loaded_once(target: str, monke
     assert pair.drafter.runner.weights is pair.target.weights and pair.drafter.runner is not pair.target
     load_pair(spec(target, target, draft_precision="int8"))
     assert len(loads) == 3
+    alias = Path(target).with_name("alias")
+    alias.symlink_to(target)
+    load_pair(spec(target, str(alias)))
+    assert len(loads) == 4
 
 
 @pytest.mark.parametrize(("asked", "got"), [(None, "int8"), ("int4", r"int4 (nf4, 21 of"), ("int8", "int8")])
@@ -289,6 +349,14 @@ def test_a_repository_that_wants_its_own_code_run_is_refused(tmp_path: Path) -> 
     (tmp_path / "configuration_own.py").write_text("raise SystemExit('it ran')")
     with pytest.raises(ModelUnavailable, match=r"never run here \(trust_remote_code is off\): choose a model that"):
         find_model(str(tmp_path))
+
+
+def test_how_the_caches_grow_is_said(target: str, draft: str) -> None:
+    facts = load_pair(spec(target, draft)).facts
+    config = find_model(target).config
+    a_token = 3 * memory.cache_bytes(config, torch.float32, 1)  # two lanes, and a draft of the same shape
+    assert facts["caches, each token"] == memory.gigabytes(a_token) == "2.3 kB"
+    assert facts["caches"] == f"{memory.gigabytes(1056 * a_token)} (1,024 tokens, γ 5)"
 
 
 def test_another_drafter_needs_room_beside_the_target(target: str, draft: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from specdemo.ui.text import remote
+from specdemo.ui.text import remote, wrong_models
 
 if TYPE_CHECKING:
     from specdemo.ui.text import Sentence
@@ -370,6 +370,10 @@ SENTENCES = {
         "此处无法使用设备 {name}：{error}",
         "此處無法使用裝置 {name}：{error}",
     ),
+    "{name} cannot be loaded: {error}. {advice}": (
+        "{name} 无法加载：{error}。{advice}",
+        "{name} 無法載入：{error}。{advice}",
+    ),
     "{name} cannot be loaded: {error}": (
         "{name} 无法加载：{error}",
         "{name} 無法載入：{error}",
@@ -646,7 +650,7 @@ SENTENCES = {
     ),
 }
 
-SENTENCES |= remote.SENTENCES
+SENTENCES |= remote.SENTENCES | wrong_models.SENTENCES
 
 Told = str | tuple[str, dict[str, "Told"]]
 
