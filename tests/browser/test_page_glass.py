@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 
 import pytest
@@ -169,6 +170,21 @@ def test_it_can_be_opened_while_the_race_runs_and_a_new_run_closes_it(demo: Demo
     demo.script.hold_at = None
     run(page)
     expect(page.locator(".sd-looking")).to_be_hidden()
+
+
+def test_the_token_that_was_pressed_is_meant_though_the_text_moves_on_under_the_pointer(demo: Demo, page: Page) -> None:
+    run(page)
+    page.set_viewport_size({"width": 1000, "height": 480})
+    token = page.locator(f"{PANE} .t.c:has(i) >> nth=-1")
+    token.hover()
+    page.mouse.down()
+    stood = page.evaluate(
+        "pane => { const text = document.querySelector(pane), top = text.scrollTop; text.scrollTop = 0; return top; }",
+        PANE,
+    )
+    assert stood > 0
+    page.mouse.up()
+    expect(token).to_have_class(re.compile(r"\bon\b"))
 
 
 def test_a_run_that_the_server_forgot_is_told(demo: Demo, page: Page) -> None:

@@ -280,8 +280,11 @@ sd.parts.pane = (element, { props, watch }) => {
     if (node) sd.tooltip.show(node, tokens[node.dataset.i], tokens[node.dataset.i].step);
   });
   text.addEventListener("pointerleave", (event) => { if (event.pointerType === "mouse") sd.tooltip.hide(); });
+  let pressed = null; // the token under the pointer when it went down: a live text may scroll away before it comes up
+  text.addEventListener("pointerdown", (event) => { pressed = at(event); });
   text.addEventListener("click", (event) => {
-    const node = at(event);
+    const node = pressed ?? at(event);
+    pressed = null;
     if (!node) return sd.tooltip.hide();
     if (!getSelection().isCollapsed) return; // a selection that ends here
     current = +node.dataset.i;
