@@ -30,8 +30,10 @@ class Engine:
     with these. facts: what to print in the header, the target's name first; a pair of key and parameters is a sentence
     of ui.text. known: what a race's record says of the pair and the machine. context: tokens a prompt and its answer
     may take. encode: no ids for a text that has no tokens; thinking on, off or as the template has it. check: the
-    request as it will run, or RequestRefused. race: None where it only waits, so that it can be stopped; perhaps one
-    Settled at its end. part: find_parting. remote: the lanes run on servers, which have settings of their own.
+    request as it will run, or RequestRefused. race: None where it only waits, so that it can be stopped; a Known where
+    more is known once it runs; perhaps one Settled at its end. part: find_parting. remote: a lane runs on a server.
+    theirs: settings that are then no visitor's. offered: the servers that a visitor may choose among, by setting. at:
+    the spec with those chosen.
     """
 
     choose: Callable[[Any, str, str, str, str, str], Any]
@@ -41,6 +43,9 @@ class Engine:
     context: Callable[[Any], int]
     encode: Callable[[Any, str, Conversation, bool | None], Sequence[int]]
     check: Callable[[Any, Request], Request]
-    race: Callable[[Any, Request], Iterator[Wrote | Settled | None]]
+    race: Callable[[Any, Request], Iterator[Wrote | Settled | Known | None]]
     part: Callable[[Any, Request, Sequence[int], Sequence[int]], Parting | None]
     remote: bool = False
+    theirs: frozenset[str] = frozenset()
+    offered: Callable[[Any], dict[str, tuple[str, ...]]] = lambda spec: {}
+    at: Callable[[Any, dict[str, str]], Any] = lambda spec, names: spec

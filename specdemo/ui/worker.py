@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -128,7 +129,8 @@ class Worker:
         self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
         self._told: Event | None = None  # last of what is awaited
         self._record: RaceRecord | None = None  # for the host's ledger
-        self.thread = threading.Thread(target=self._work, name="run", daemon=True)
+        # With the visitor's context: whoever lends a GPU looks there for whose time it is.
+        self.thread = threading.Thread(target=copy_context().run, args=(self._work,), name="run", daemon=True)
 
     def start(self) -> Worker:
         """Begin, in a thread of its own."""
@@ -173,11 +175,15 @@ class Worker:
             self._write_down(last)
             self._events.put(last)
 
-    def _take(self, one: Wrote | Settled) -> None:
-        self._events.put(one)
-        if self._record is not None and isinstance(one, Wrote):
+    def _take(self, one: Wrote | Settled | Known, request: Request) -> None:
+        self._events.put(Began(request, one) if isinstance(one, Known) else one)
+        if self._record is None:
+            return
+        if isinstance(one, Known):
+            self._record.known = one
+        elif isinstance(one, Wrote):
             self._record.add(one)
-        elif self._record is not None:
+        else:
             self._record.settle(one)
 
     def _write_down(self, last: Event) -> None:
@@ -247,7 +253,7 @@ class Worker:
         try:
             for one in steps:
                 if one is not None:
-                    self._take(one)
+                    self._take(one, request)
                 if isinstance(one, Wrote):
                     emitted[one.lane].extend(token.id for token in one.step.tokens)
                 if self._ends(until):

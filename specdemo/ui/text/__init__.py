@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from specdemo.ui.text import en, lab, remote, zh_cn, zh_tw
+from specdemo.ui.text import en, lab, remote, zero, zh_cn, zh_tw
 from specdemo.ui.text.below import SENTENCES
 
 Sentence = tuple[str, dict[str, Any]]
@@ -18,14 +18,16 @@ LANGUAGES = {"en": "English", "zh-CN": "简体中文", "zh-TW": "繁體中文"}
 DEFAULT = "en"
 
 STRINGS = {
-    "en": en.STRINGS | lab.ENGLISH | remote.ENGLISH | {template: template for template in SENTENCES},
+    "en": en.STRINGS | lab.ENGLISH | remote.ENGLISH | zero.ENGLISH | {template: template for template in SENTENCES},
     "zh-CN": zh_cn.STRINGS
     | lab.SIMPLIFIED
     | remote.SIMPLIFIED
+    | zero.SIMPLIFIED
     | {template: simplified for template, (simplified, _) in SENTENCES.items()},
     "zh-TW": zh_tw.STRINGS
     | lab.TRADITIONAL
     | remote.TRADITIONAL
+    | zero.TRADITIONAL
     | {template: traditional for template, (_, traditional) in SENTENCES.items()},
 }
 
