@@ -9,6 +9,8 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from specdemo.app_options import RUN_ALONE, app_parser
 from specdemo.config import ConfigRefused, configure
@@ -20,6 +22,10 @@ from specdemo.remote.options import Servers, servers
 from specdemo.trace_files import Unwritable
 from specdemo.ui.ledger import Ledger
 from specdemo.ui.visitors import Rules, rules
+
+if TYPE_CHECKING:
+    from specdemo.ui.desk import Desk
+    from specdemo.ui.zero_engine import Lender
 
 LEAVE_SECONDS = 2.0  # after SIGTERM, for what still runs; who sent it kills after some ten
 TERMINATED = 128 + signal.SIGTERM
@@ -64,19 +70,42 @@ def doorkeeper(variable: str | None) -> Callable[[str, str], bool] | None:
 def _races(spec: PairSpec, rules: Rules) -> tuple[object, ...]:
     """The desk that will load this pair, and what Settings begin with."""
     from specdemo.ui.desk import Desk
-    from specdemo.ui.engine import AS_TARGET
     from specdemo.ui.own_engine import real_engine
 
-    desk = Desk(real_engine(), spec, rules)
+    return _offered(Desk(real_engine(), spec, rules))
+
+
+def _lent(gpu: Lender, spec: PairSpec, rules: Rules) -> tuple[object, ...]:
+    """The desk whose races run on a GPU that is lent for each; the weights are placed now, in this thread."""
+    from specdemo.models.errors import ModelUnavailable, PairRefused
+    from specdemo.ui.desk import Desk
+    from specdemo.ui.zero_engine import zero_engine, zero_spec
+
+    try:
+        spec = zero_spec(spec)
+        engine = zero_engine(gpu, spec, rules.models, lambda fraction, message: fraction or print(message, flush=True))
+    except (ModelUnavailable, PairRefused) as refused:
+        sys.exit(str(refused))
+    return _offered(Desk(engine, spec, replace(rules, lab_rows=0)))  # an experiment would want the GPU for minutes
+
+
+def _offered(desk: Desk) -> tuple[object, ...]:
+    """The desk, and what Settings begin with over its pair."""
+    from specdemo.ui.engine import AS_TARGET
+
+    spec = desk.spec
     return desk, spec.drafter, spec.draft_precision or AS_TARGET, spec.target_precision, spec.target
 
 
-def _servers(asked: Servers, rules: Rules) -> tuple[object, ...]:
-    """The desk whose lanes are two servers."""
+def _servers(asked: Servers, spec: PairSpec, rules: Rules) -> tuple[object, ...]:
+    """The desk of which both lanes are on servers, or one is, and the other one is of this pair."""
     from specdemo.ui.desk import Desk
-    from specdemo.ui.remote_engine import remote_engine
+    from specdemo.ui.remote_engine import MixedSpec, mixed_engine, remote_engine
 
-    return (Desk(remote_engine(), asked, rules),)
+    if asked.here is None:
+        return (Desk(remote_engine(), asked, rules),)
+    desk, *begin_with = _races(spec, rules)
+    return Desk(mixed_engine(asked.here, desk.engine), MixedSpec(spec, asked), rules), *begin_with
 
 
 def _replays() -> tuple[object, ...]:
@@ -108,13 +137,17 @@ def main() -> None:
     from specdemo.ui.controls import SettingRefused
     from specdemo.ui.page import build_page, launch_options
     from specdemo.ui.text import DEFAULT, tell
+    from specdemo.ui.zero_engine import lender
 
     host = args.host or ("0.0.0.0" if os.environ.get("SPACE_ID") else "127.0.0.1")
     asked = rules(args)
     if args.replay_only:
         desk, *begin_with = _replays()
+    elif remote:
+        desk, *begin_with = _servers(remote, pair_spec(args), asked)
     else:
-        desk, *begin_with = _servers(remote, asked) if remote else _races(pair_spec(args), asked)
+        gpu = lender()
+        desk, *begin_with = _lent(gpu, pair_spec(args), asked) if gpu else _races(pair_spec(args), asked)
     desk.ledger = ledger
     try:
         page = build_page(desk, *begin_with, settings=settings_file.begin_with(args))

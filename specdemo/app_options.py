@@ -7,7 +7,7 @@ import argparse
 from specdemo.config import add_config_option
 from specdemo.models.pair_options import add_pair_options
 from specdemo.race_options import PAGE_NEW_TOKENS, add_race_options
-from specdemo.remote.options import add_server_options
+from specdemo.remote.options import add_choice_option, add_server_options
 from specdemo.ui.ledger import add_ledger_options
 from specdemo.ui.visitors import add_rule_options
 
@@ -20,7 +20,9 @@ def app_parser() -> argparse.ArgumentParser:
     add_pair_options(parser)
     add_race_options(parser, PAGE_NEW_TOKENS)
     add_rule_options(parser.add_argument_group("visitors"))
-    add_server_options(parser.add_argument_group("lanes on two vLLM servers, in place of a pair here"), required=False)
+    lanes = parser.add_argument_group("lanes on vLLM servers; where one is named, the other lane runs here")
+    add_server_options(lanes)
+    add_choice_option(lanes)
     add_ledger_options(parser.add_argument_group("what is written down of runs"))
     parser.add_argument("--host", help="address to listen on; 0.0.0.0 lets others in (127.0.0.1, on a Space 0.0.0.0)")
     parser.add_argument("--port", type=int, help="(the first free one from 7860)")

@@ -181,8 +181,8 @@ def forget(pair: Pair) -> None:
     pair.drafter.forget()
 
 
-def race(pair: Pair, request: Request) -> Iterator[LaneStep]:
-    """Run both lanes to their ends; closing the generator stops the model within one step.
+def race(pair: Pair, request: Request, only: Lane | None = None) -> Iterator[LaneStep]:
+    """Run both lanes to their ends, or only one; closing the generator stops the model within one step.
 
     A lane whose model gives what is not a number stops where it is, the other goes on; then the fault is raised.
     Raises MemoryShort where the device's memory runs out, and holds nothing of this race then but the pair's caches.
@@ -192,6 +192,7 @@ def race(pair: Pair, request: Request) -> Iterator[LaneStep]:
 
     check(pair, request)
     running = lanes(pair, request)
+    running = running if only is None else {only: running[only]}
     clocks = dict.fromkeys(running, 0.0)
     short = False
     fault: DecodingFault | None = None

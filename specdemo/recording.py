@@ -14,6 +14,8 @@ from specdemo.metrics import Comparison, LaneMetrics, compare, identity_promised
 from specdemo.race import Lane, LaneStep, Request
 from specdemo.trace_files import RaceFile
 
+HERE = "lane here"  # among the facts of a pair
+
 
 class Speller(Protocol):
     """Turns a lane's ids into text one by one (models.text.Detokenizer)."""
@@ -172,8 +174,17 @@ class Known:
 
     @property
     def remote(self) -> bool:
-        """Whether the lanes ran on servers, which do not tell drafting from verifying, nor any probability."""
+        """Whether a lane ran on a server, which does not tell drafting from verifying, nor any probability."""
         return "clock" in self.pair
+
+    @property
+    def here(self) -> str | None:
+        """The lane that ran on this machine while the other one ran on a server: they are not like for like."""
+        return self.pair.get(HERE)
+
+    def served(self, lane: Lane) -> bool:
+        """Whether this lane ran on a server."""
+        return self.remote and lane != self.here
 
 
 @dataclass(frozen=True, slots=True)

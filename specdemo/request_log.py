@@ -74,10 +74,15 @@ class _Handler(RotatingFileHandler):
 
 
 def entry_of(record: RaceRecord, outcome: str, source: str, tag: str = "", *, prompt: bool = False) -> Entry:
-    """A run as the log keeps it. outcome: done, stopped or failed. source: page, api or run. prompt: with its text."""
+    """A run as the log keeps it. prompt: with its text.
+
+    outcome: done, stopped or failed. source: page, api, run or remote.
+    """
     baseline, drafted = (record.metrics(lane) for lane in (Lane.BASELINE, Lane.SPECULATIVE))
     known, request, comparison = record.known, record.request, record.comparison
-    model = cost_model(baseline, drafted, padding=known.padding)
+    # No server tells its drafting apart.
+    model = None if known.remote else cost_model(baseline, drafted, padding=known.padding)
+    alike = known.here is None  # a ratio of unlike lanes would be averaged with others
     entry = {
         "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
         "source": source,
@@ -102,11 +107,11 @@ def entry_of(record: RaceRecord, outcome: str, source: str, tag: str = "", *, pr
         "accepted": drafted.accepted,
         "E": drafted.tokens_per_target_pass,
         "c": None if model is None else model.c,
-        "draft seconds": drafted.draft_seconds,
+        "draft seconds": None if known.served(Lane.SPECULATIVE) else drafted.draft_seconds,
         "verify seconds": drafted.verify_seconds,
         "other seconds": drafted.other_seconds,
-        "speedup": comparison.speedup,
-        "end-to-end speedup": comparison.end_to_end_speedup,
+        "speedup": comparison.speedup if alike else None,
+        "end-to-end speedup": comparison.end_to_end_speedup if alike else None,
         "texts": comparison.sameness and comparison.sameness.value,
         "lanes": {lane.value: _lane(record.metrics(lane)) for lane in Lane},
     }

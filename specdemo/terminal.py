@@ -140,10 +140,10 @@ def legend(recording: Recording) -> Text:
     return text
 
 
-def summary(recordings: dict[Lane, Recording], comparison: Comparison) -> Table:
-    """Both lanes' figures, one a row, and what the speculative lane has over the baseline."""
+def summary(recordings: dict[Lane, Recording], comparison: Comparison, *, alike: bool = True) -> Table:
+    """Both lanes' figures, one a row, and what the speculative lane has over the baseline. alike: like for like."""
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("", "baseline", "speculative", "ratio"):
+    for name in ("", "baseline", "speculative", "ratio" if alike else "ratio, not like for like"):
         table.add_column(name, justify="left" if not name else "right")
     plain, spec = (recordings[lane].metrics for lane in (Lane.BASELINE, Lane.SPECULATIVE))
     counted = comparison.speed not in (Speed.FAULT, Speed.NO_SPECULATION)

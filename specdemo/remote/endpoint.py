@@ -9,35 +9,18 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from typing import Any
-from urllib.parse import urlsplit
 
 import httpx
 import openai
 from pydantic import BaseModel
 
 from specdemo.remote import wire
+from specdemo.remote.address import address, short
 from specdemo.remote.counters import Counters, Unreadable, parse
 from specdemo.remote.faults import NotOffered, RemoteFault
 
 Messages = list[dict[str, str]]
 LARGEST_ANSWER = 16 * 1024 * 1024  # bytes of an answer that is no stream
-
-
-def address(url: str) -> str:
-    """The server's address without a path, of a URL with or without /v1; raises RemoteFault."""
-    try:
-        parts = urlsplit(url.strip())
-        port, host = parts.port, parts.hostname
-    except ValueError:
-        parts = port = host = None
-    if parts is None or parts.scheme not in ("http", "https") or not host:
-        raise RemoteFault(f"{short(url)} is no address of a server: write http://HOST:PORT or https://HOST.")
-    if parts.username is not None or parts.query or parts.fragment:
-        raise RemoteFault("A server's address takes no name, password, query or fragment: a key goes to --api-key-env.")
-    if parts.path.rstrip("/") not in ("", "/v1"):
-        raise RemoteFault(f"A server's address ends at its port or with /v1, not with {short(parts.path)}.")
-    host = f"[{host}]" if ":" in host else host
-    return f"{parts.scheme}://{host}" + (f":{port}" if port else "")
 
 
 def bare(messages: Messages) -> str:
@@ -55,7 +38,14 @@ class Endpoint:
         self.dropped: list[str] = []
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         tls = self.url.startswith("https:")  # certificates take time to read
-        self._http = httpx.Client(verify=tls, follow_redirects=False, trust_env=False, timeout=timeout, headers=headers)
+        self._http = httpx.Client(
+            verify=tls,
+            follow_redirects=False,
+            trust_env=False,
+            timeout=timeout,
+            limits=httpx.Limits(),  # none: as many requests at once as are asked for
+            headers=headers,
+        )
         self._openai = openai.OpenAI(
             base_url=f"{self.url}/v1", api_key=key or "none", max_retries=0, timeout=timeout, http_client=self._http
         )
@@ -248,9 +238,3 @@ def _said(text: str) -> str:
     except (ValueError, KeyError, AttributeError):
         pass
     return short(str(text)) or "no reason given"
-
-
-def short(text: str) -> str:
-    """A stranger's text, on one line, without control characters, short enough for a sentence."""
-    line = " ".join("".join(c if c.isprintable() else " " for c in text[:2000]).split()).rstrip(".")
-    return line if len(line) <= 160 else f"{line[:157]}..."

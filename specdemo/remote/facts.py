@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from specdemo.race import Lane
+from specdemo.recording import HERE, Known
 
 if TYPE_CHECKING:
     from specdemo.remote.lane import RemoteLane
@@ -30,13 +31,13 @@ class Provenance(StrEnum):
 
 
 def servers(model: str, names: Mapping[Lane, str]) -> dict[str, str]:
-    """Of the two servers, before a race."""
+    """Of the servers, before a race."""
     return {"target": model, "clock": ARRIVALS} | {f"{lane} server": name for lane, name in names.items()}
 
 
 def facts(lanes: Mapping[Lane, RemoteLane], server_times: bool) -> dict[str, str]:
-    """Of the two lanes, after it."""
-    model = lanes[Lane.BASELINE].asked.model
+    """Of the lanes on servers, after it."""
+    model = next(iter(lanes.values())).asked.model
     found = servers(model, {lane: one.endpoint.name for lane, one in lanes.items()})
     found["clock"] = SERVER if server_times else ARRIVALS
     for lane, one in lanes.items():
@@ -50,3 +51,9 @@ def facts(lanes: Mapping[Lane, RemoteLane], server_times: bool) -> dict[str, str
             counts = (between.drafts, between.drafted, between.accepted, max(between.finished - 1, 0))
             found |= {f"{lane} server {name}": str(n) for name, n in zip(COUNTED, counts, strict=True)}
     return found
+
+
+def mixed(local: Known, here: Lane, server: Known) -> Known:
+    """Of a lane on this machine and one on a server."""
+    theirs = {"served model" if name == "target" else name: value for name, value in server.pair.items()}
+    return Known(padding=local.padding, pair=local.pair | theirs | {HERE: here.value}, environment=local.environment)

@@ -17,9 +17,10 @@ from specdemo.decoding.steps import Drafted, Origin, Step, Stop, Token, Verdict,
 from specdemo.race import Lane
 from specdemo.recording import Wrote
 from specdemo.remote import wire
+from specdemo.remote.address import short
 from specdemo.remote.agreement import Round, counted, told
 from specdemo.remote.counters import Counters, difference
-from specdemo.remote.endpoint import Endpoint, short
+from specdemo.remote.endpoint import Endpoint
 from specdemo.remote.facts import UNTOLD, Provenance
 from specdemo.remote.faults import RemoteFault
 
@@ -53,9 +54,13 @@ class RemoteLane:
     """One lane over one server. `run` yields what arrives; `settle` afterwards what came of it.
 
     fault: the sentence of what went wrong; what had arrived before is kept. between: what the server counted meanwhile.
+    began: when it was asked, by time.perf_counter. watched: whether the server's counters are asked around it, which
+    says something of a request that is alone. spelled: whether each token's own text is wanted.
     """
 
-    def __init__(self, lane: Lane, endpoint: Endpoint, asked: Asked) -> None:
+    def __init__(
+        self, lane: Lane, endpoint: Endpoint, asked: Asked, *, watched: bool = True, spelled: bool = True
+    ) -> None:
         self.lane = lane
         self.endpoint = endpoint
         self.asked = asked
@@ -67,18 +72,20 @@ class RemoteLane:
         self.drafting: wire.Drafting | None = None
         self.provenance = Provenance.UNKNOWN
         self.retokenised = False
+        self.began = 0.0
+        self._watched = watched
         self._stop: Stop | None = None
         self._tokens = 0
-        self._spells = True  # until the server once does not spell a token
+        self._spells = spelled  # until the server once does not spell a token
         self._stopped = threading.Event()
         self._before: Counters | None = None
 
     def run(self) -> Iterator[Wrote]:
         """What arrives, while it arrives; a thread of its own stamps it, so that showing it takes no time from it."""
-        self._before = self.endpoint.counters()
+        self._before = self.endpoint.counters() if self._watched else None
         asked = self.asked
         queue: SimpleQueue[tuple[float, wire.Chunk] | BaseException | None] = SimpleQueue()
-        last = time.perf_counter()
+        last = self.began = time.perf_counter()
         threading.Thread(target=self._read, args=(queue,), daemon=True).start()
         try:
             while (item := queue.get()) is not None:
@@ -180,6 +187,8 @@ class RemoteLane:
         if self.drafting and (rounds := told(lengths, self.drafting)):
             self.provenance = Provenance.TOLD
             return rounds
+        if self._before is None:
+            return None
         for pause in (0, SCRAPES_APART):
             time.sleep(pause)
             self.between = self._scrape()
@@ -195,7 +204,7 @@ class RemoteLane:
 
     def _scrape(self) -> Counters | None:
         after = self.endpoint.counters()
-        return difference(self._before, after) if self._before and after else None
+        return difference(self._before, after) if after else None
 
     def _seconds(self, server_times: bool) -> list[float]:
         """Each step's share of the clock; the server tells two sums, which the steps share as their arrivals did."""

@@ -6,6 +6,8 @@ import argparse
 import os
 from dataclasses import dataclass, field
 
+from specdemo.race import Lane
+from specdemo.remote.address import address
 from specdemo.remote.faults import RemoteFault
 
 
@@ -13,22 +15,27 @@ from specdemo.remote.faults import RemoteFault
 class Servers:
     """Both addresses, as the person who starts the program gave them: nobody else names one.
 
-    model: its name on both; None: the only one that they serve. timeout: seconds that a server may be silent.
+    One of them may be None: that lane runs on this machine. model: its name on both; None: the only one that they
+    serve. timeout: seconds that a server may be silent. allowed: others that a visitor of the page may choose.
     """
 
-    baseline: str
-    speculative: str
+    baseline: str | None
+    speculative: str | None
     model: str | None = None
     key: str | None = field(default=None, repr=False)
     timeout: float = 60.0
+    allowed: tuple[str, ...] = ()
+
+    @property
+    def here(self) -> Lane | None:
+        """The lane that runs on this machine, if one does."""
+        return Lane.BASELINE if self.baseline is None else Lane.SPECULATIVE if self.speculative is None else None
 
 
-def add_server_options(parser: argparse._ArgumentGroup, *, required: bool) -> None:
+def add_server_options(parser: argparse._ArgumentGroup) -> None:
     """The options that `servers` reads."""
-    parser.add_argument(
-        "--baseline-url", required=required, metavar="URL", help="the server without speculative decoding"
-    )
-    parser.add_argument("--speculative-url", required=required, metavar="URL", help="the server with it")
+    parser.add_argument("--baseline-url", metavar="URL", help="the server without speculative decoding")
+    parser.add_argument("--speculative-url", metavar="URL", help="the server with it")
     parser.add_argument("--model", metavar="NAME", help="as both servers call it (the only one that they serve)")
     parser.add_argument("--api-key-env", metavar="VAR", help="the environment variable that holds the servers' key")
     parser.add_argument(
@@ -36,13 +43,25 @@ def add_server_options(parser: argparse._ArgumentGroup, *, required: bool) -> No
     )
 
 
+def add_choice_option(parser: argparse._ArgumentGroup) -> None:
+    """What only the page has."""
+    parser.add_argument(
+        "--allow-server",
+        action="append",
+        default=[],
+        metavar="URL",
+        help="another server that visitors may choose in Settings; it gets the key, too; may be repeated",
+    )
+
+
 def servers(args: argparse.Namespace) -> Servers | None:
     """What the options ask for; None where no server is named. Raises RemoteFault."""
-    urls = (args.baseline_url, args.speculative_url)
-    if urls == (None, None):
+    urls = [None if url is None else address(url) for url in (args.baseline_url, args.speculative_url)]
+    allowed = tuple(map(address, getattr(args, "allow_server", ())))
+    if urls == [None, None]:
+        if allowed:
+            raise RemoteFault("--allow-server names a choice beside servers that race: give --baseline-url, too.")
         return None
-    if None in urls:
-        raise RemoteFault("Two servers race: name one with --baseline-url and one with --speculative-url.")
     if not args.timeout > 0:
         raise RemoteFault("The timeout must be more than 0 seconds.")
     key = None
@@ -50,4 +69,4 @@ def servers(args: argparse.Namespace) -> Servers | None:
         key = os.environ.get(args.api_key_env, "")
         if not key or not key.isascii() or not key.isprintable():
             raise RemoteFault(f"The environment variable {args.api_key_env} holds no key: set it, and run again.")
-    return Servers(*urls, args.model, key, args.timeout)
+    return Servers(*urls, args.model, key, args.timeout, allowed)

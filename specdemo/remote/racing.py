@@ -1,18 +1,18 @@
-"""Two servers of one model: are they there, what do both read, and what came of one request to each?
+"""Servers of one model: are they there, what do they read, and what came of one request to each?
 
-For the command and the page alike.
+For the command and the page alike, and for lanes of which one runs on this machine (see mixed.py).
 """
 
 from __future__ import annotations
 
 import platform
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from queue import Empty, SimpleQueue
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from specdemo.decoding.steps import DraftLength, Rule, Stop
 from specdemo.race import Lane, Mode, Request, check_settings
@@ -21,14 +21,22 @@ from specdemo.remote import facts
 from specdemo.remote.endpoint import Endpoint, Messages
 from specdemo.remote.faults import RemoteFault
 from specdemo.remote.lane import Asked, RemoteLane
+from specdemo.remote.mixed import LocalLane, MixedPair, refuse_other
 from specdemo.remote.options import Servers
 
+if TYPE_CHECKING:
+    from specdemo.models.pair import Pair
+
+AnyLane = RemoteLane | LocalLane
 LOOK_SECONDS = 0.1  # between two looks of who awaits an arrival
 
 
 @dataclass(frozen=True, slots=True)
 class RemotePair:
-    """Two servers that were there and serve the same model. context: tokens that both hold; None: they do not say."""
+    """The servers that were there and serve one model: of both lanes, or of one whose neighbour runs on this machine.
+
+    context: tokens that all hold; None: they do not say.
+    """
 
     endpoints: dict[Lane, Endpoint]
     model: str
@@ -46,16 +54,26 @@ class RemotePair:
             endpoint.close()
 
     def encode(self, messages: Messages, thinking: bool | None = None) -> tuple[int, ...] | None:
-        """The prompt's ids, which both servers must agree on; None where they cannot say. Raises RemoteFault."""
-        baseline, other = (one.encode(self.model, messages, thinking) for one in self.endpoints.values())
-        if (baseline and baseline.tokens) != (other and other.tokens):
+        """The prompt's ids, which all servers must agree on; None where they cannot say. Raises RemoteFault."""
+        found = [one.encode(self.model, messages, thinking) for one in self.endpoints.values()]
+        ids = [tuple(one.tokens) if one else None for one in found]
+        if len(set(ids)) > 1:
             raise RemoteFault(
                 "The two servers make different tokens of the prompt: start both with the same model and chat template."
             )
-        return tuple(baseline.tokens) if baseline else None
+        return ids[0]
+
+    def check(self, request: Request) -> Request:
+        """See `check`."""
+        return check(request)
 
     def lanes(self, request: Request, prompt: str = "") -> dict[Lane, RemoteLane]:
         """The same for both, ready to run. prompt: the text, where nobody can say its ids. Raises RemoteFault."""
+        asked = self.asked(request, prompt)
+        return {lane: RemoteLane(lane, endpoint, asked) for lane, endpoint in self.endpoints.items()}
+
+    def asked(self, request: Request, prompt: str = "") -> Asked:
+        """What each server is asked, within what both hold; raises RemoteFault."""
         n, most, limit = len(request.prompt_ids), request.max_new_tokens, Stop.BUDGET
         if n and self.context:
             room = self.context - n
@@ -66,18 +84,20 @@ class RemotePair:
                 )
             if room < most:
                 most, limit = room, Stop.CONTEXT
-        asked = Asked(self.model, request.prompt_ids or prompt, most, _settings(request), limit)
-        return {lane: RemoteLane(lane, endpoint, asked) for lane, endpoint in self.endpoints.items()}
+        return Asked(self.model, request.prompt_ids or prompt, most, _settings(request), limit)
 
 
-def connect(asked: Servers) -> RemotePair:
-    """Both servers, once they are there and serve the model. Raises RemoteFault."""
+def connect(asked: Servers, target: str | None = None) -> RemotePair:
+    """The servers that are named, once they are there and serve the model. Raises RemoteFault."""
     endpoints: dict[Lane, Endpoint] = {}
     try:
         for lane, url in ((Lane.BASELINE, asked.baseline), (Lane.SPECULATIVE, asked.speculative)):
-            endpoints[lane] = Endpoint(url, asked.key, asked.timeout)
+            if url is not None:
+                endpoints[lane] = Endpoint(url, asked.key, asked.timeout)
         found = [_served(endpoint, asked.model) for endpoint in endpoints.values()]
-        if found[0].id != found[1].id:
+        if target is not None and asked.model is None:
+            refuse_other(target, found[0], next(iter(endpoints.values())).name)
+        if found[0].id != found[-1].id:
             raise RemoteFault(
                 f"The servers serve {found[0].id} and {found[1].id}: start both with the same model, or give it one "
                 "name with --served-model-name."
@@ -91,6 +111,11 @@ def connect(asked: Servers) -> RemotePair:
     )
 
 
+def mix(asked: Servers, local: Pair) -> MixedPair:
+    """The one server that is named beside a pair on this machine of the same model. Raises RemoteFault."""
+    return MixedPair(local, connect(asked, local.facts["target"]), asked.here)
+
+
 def check(request: Request) -> Request:
     """As servers run it: they judge drafts by rejection, and how they draft is theirs. Raises RequestRefused."""
     check_settings(request)
@@ -98,41 +123,62 @@ def check(request: Request) -> Request:
     return replace(request, params=params, rule=Rule.REJECTION, gamma=0, draft_length=DraftLength.FIXED)
 
 
-def race(lanes: dict[Lane, RemoteLane], mode: Mode) -> Iterator[Wrote | None]:
-    """What arrives, in both lanes at once or in one after the other; None now and then while nothing does.
-
-    Closing it lets go of both streams. What breaks a lane is in its `fault`.
-    """
+def race(lanes: dict[Lane, AnyLane], mode: Mode) -> Iterator[Wrote | None]:
+    """What arrives, in both lanes at once or in one after the other: see `together`."""
     for group in [list(lanes.values())] if mode is Mode.RACED else [[lane] for lane in lanes.values()]:
-        queue: SimpleQueue[Wrote | BaseException | None] = SimpleQueue()
-        for lane in group:
-            threading.Thread(target=_pump, args=(lane, queue), daemon=True).start()
-        going = len(group)
-        try:
-            while going:
-                try:
-                    item = queue.get(timeout=LOOK_SECONDS)
-                except Empty:
-                    yield None
-                    continue
-                if isinstance(item, BaseException):
-                    raise item
-                if item is None:
-                    going -= 1
-                else:
-                    yield item
-        finally:
-            for lane in group:
-                lane.stop()
+        yield from together(group)
 
 
-def settle(request: Request, lanes: dict[Lane, RemoteLane]) -> Settled:
-    """What both lanes left, by the servers' clock where both tell it."""
-    server_times = all(lane.times for lane in lanes.values())
-    steps = {lane: one.settle(server_times) for lane, one in lanes.items()}
-    longest = max((wrote.step.gamma for wrote in steps[Lane.SPECULATIVE]), default=0)
-    request = replace(request, prompt_ids=lanes[Lane.SPECULATIVE].prompt_ids, gamma=longest)
-    known = Known(pair=facts.facts(lanes, server_times), environment=environment())
+def together(lanes: Sequence[AnyLane]) -> Iterator[Wrote | None]:
+    """What arrives in lanes that are asked at once; None now and then while nothing does.
+
+    A lane of this machine makes its steps in between, on this thread, so that the model is at rest once this is closed;
+    closing lets go of the streams, too. What breaks a remote lane is in its `fault`.
+    """
+    theirs = [lane for lane in lanes if isinstance(lane, RemoteLane)]
+    here = next((lane.run() for lane in lanes if isinstance(lane, LocalLane)), None)
+    queue: SimpleQueue[Wrote | BaseException | None] = SimpleQueue()
+    for lane in theirs:
+        threading.Thread(target=_pump, args=(lane, queue), daemon=True).start()
+    going = len(theirs)
+    try:
+        while going or here is not None:
+            try:
+                item = queue.get(block=here is None, timeout=LOOK_SECONDS)
+            except Empty:
+                wrote = None if here is None else next(here, None)
+                here = here if wrote is not None else None
+                yield wrote
+                continue
+            if isinstance(item, BaseException):
+                raise item
+            if item is None:
+                going -= 1
+            else:
+                yield item
+    finally:
+        if here is not None:
+            here.close()
+        for lane in theirs:
+            lane.stop()
+
+
+def served(lanes: dict[Lane, AnyLane]) -> dict[Lane, RemoteLane]:
+    """Those that run on servers."""
+    return {lane: one for lane, one in lanes.items() if isinstance(one, RemoteLane)}
+
+
+def settle(request: Request, lanes: dict[Lane, AnyLane]) -> Settled:
+    """What both lanes left, by the servers' clock where all of them tell it."""
+    theirs = served(lanes)
+    here = next((one for one in lanes.values() if isinstance(one, LocalLane)), None)
+    server_times = all(one.times for one in theirs.values())
+    steps = {lane: one.settle(server_times) if lane in theirs else one.written for lane, one in lanes.items()}
+    if Lane.SPECULATIVE in theirs:
+        request = replace(request, gamma=max((wrote.step.gamma for wrote in steps[Lane.SPECULATIVE]), default=0))
+    request = replace(request, prompt_ids=next(iter(theirs.values())).prompt_ids)
+    known = Known(pair=facts.facts(theirs, server_times), environment=environment())
+    known = known if here is None else facts.mixed(here.known, here.lane, known)
     return Settled(request, known, tuple(wrote for one in steps.values() for wrote in one))
 
 

@@ -6,23 +6,32 @@ from specdemo import terminal
 from specdemo.metrics import Speed
 from specdemo.race import Lane
 from specdemo.recording import RaceRecord
+from specdemo.remote import racing
 from specdemo.remote.counters import Counters
 from specdemo.remote.facts import Provenance
 from specdemo.remote.lane import RemoteLane
+from specdemo.remote.racing import AnyLane
 
 
-def verdict(record: RaceRecord, lanes: dict[Lane, RemoteLane]) -> list[str]:
+def verdict(record: RaceRecord, lanes: dict[Lane, AnyLane]) -> list[str]:
     """The speedup and whether the texts are the same; nothing of drafts where nobody told of them."""
     comparison = record.comparison
     sameness = terminal.sameness(comparison)
-    if any(one.fault for one in lanes.values()):
+    theirs = racing.served(lanes)
+    if any(one.fault for one in theirs.values()):
         return ["A lane did not come to its end: no speedup is shown."]
     if comparison.speedup is None or comparison.speed is Speed.FAULT:
         return terminal.sentences(comparison)
     ratio = terminal.times(comparison.speedup)
+    if record.known.here is not None:
+        other = next(iter(theirs.values())).endpoint.name
+        return [
+            f"Not like for like, {ratio}: the {record.known.here} lane ran on this machine, the other one on {other}.",
+            sameness,
+        ]
     slower = comparison.speedup < 1
     how = f"Slower, {ratio}" if slower else f"{ratio} faster"
-    if lanes[Lane.SPECULATIVE].provenance is Provenance.UNKNOWN:
+    if theirs[Lane.SPECULATIVE].provenance is Provenance.UNKNOWN:
         return [f"{how}: which tokens were drafted is not known.", sameness]
     if not comparison.drafted:
         return ["No speculation: the server drafted nothing for this request. No speedup is shown.", sameness]
@@ -30,11 +39,12 @@ def verdict(record: RaceRecord, lanes: dict[Lane, RemoteLane]) -> list[str]:
     return [f"{how}: each step of the server, its draft included, produced {tokens} tokens.", sameness]
 
 
-def notes(record: RaceRecord, lanes: dict[Lane, RemoteLane]) -> list[str]:
+def notes(record: RaceRecord, lanes: dict[Lane, AnyLane]) -> list[str]:
     """What has to be known of the figures."""
-    said = [f"{lane.value.capitalize()}: {one.fault}" for lane, one in lanes.items() if one.fault]
+    theirs = racing.served(lanes)
+    said = [f"{lane.value.capitalize()}: {one.fault}" for lane, one in theirs.items() if one.fault]
     said.append(f"Clock: {record.known.pair['clock']}.")
-    for lane, one in lanes.items():
+    for lane, one in theirs.items():
         name = f"{lane.value.capitalize()} ({one.endpoint.name})"
         if one.arrivals:
             said.append(f"{name}: who wrote each token: {one.provenance}.")
@@ -46,7 +56,8 @@ def notes(record: RaceRecord, lanes: dict[Lane, RemoteLane]) -> list[str]:
             said.append(f"{name}: gave no token ids; they are its tokenizer's, chunk by chunk, and may be others.")
         if one.endpoint.dropped:
             said.append(f"{name}: does not know, and was not asked for, {', '.join(one.endpoint.dropped)}.")
-    if record.lanes[Lane.BASELINE].metrics.drafted or (lanes[Lane.BASELINE].between or _NONE).drafts:
+    baseline = theirs.get(Lane.BASELINE)
+    if baseline and (record.lanes[Lane.BASELINE].metrics.drafted or (baseline.between or _NONE).drafts):
         said.append("The baseline's server speculates: start it without --speculative-config to compare with plain.")
     return said
 

@@ -78,9 +78,10 @@ class Chunk(BaseModel):
 
 
 class Model(BaseModel):
-    """A model that is served."""
+    """A model that is served. root: the folder or hub id that it was loaded from."""
 
     id: str
+    root: str | None = None
     max_model_len: Count | None = None
 
 

@@ -66,7 +66,10 @@ class StepAnswer(BaseModel):
 
 
 class Answer(BaseModel):
-    """What `compare` comes to. race: the file that the page and `specdemo.trace_files` read, where it was asked for."""
+    """What `compare` comes to. like_for_like: not so where one lane ran on a server, and one here.
+
+    race: the file that the page and `specdemo.trace_files` read, where it was asked for.
+    """
 
     model_config = ConfigDict(extra="forbid")
 
@@ -77,6 +80,7 @@ class Answer(BaseModel):
     speculative: LaneAnswer
     speedup: float | None
     end_to_end_speedup: float | None
+    like_for_like: bool
     speed: str | None
     sameness: str | None
     verdict: str
@@ -319,6 +323,7 @@ def _answer(record: RaceRecord, state: str, *, race: bool) -> dict[str, Any]:
         **{lane: _lane(record.metrics(lane), "".join(record.lanes[lane].texts)) for lane in Lane},
         speedup=comparison.speedup if done else None,
         end_to_end_speedup=comparison.end_to_end_speedup if done else None,
+        like_for_like=record.known.here is None,
         speed=comparison.speed if done else None,
         sameness=comparison.sameness,
         verdict=_plain(scoreboard.verdict(record, comparison, over=done)),

@@ -52,7 +52,7 @@ def _model(record: RaceRecord, comparison: Comparison) -> dict[str, float] | Non
 def _paid(record: RaceRecord, comparison: Comparison) -> dict[str, float] | None:
     """Tokens a second of paid time: the prompt's pass included, the baseline as fast as it can be had."""
     rate, speedup = record.metrics(Lane.SPECULATIVE).end_to_end_tokens_per_second, comparison.end_to_end_speedup
-    if not rate or not speedup or comparison.speed not in COUNTED:
+    if not rate or not speedup or comparison.speed not in COUNTED or record.known.here:
         return None
     return {"baseline": round(rate / speedup, 3), "speculative": round(rate, 3)}
 

@@ -67,20 +67,6 @@ MOST_CHARACTERS = {
     "draft_temperature": 30,
     "stop_strings": 1000,
 }  # of what is typed
-SERVERS_OWN = frozenset(
-    (
-        "gamma",
-        "draft_length",
-        "rule",
-        "draft_temperature",
-        "target_model",
-        "target_precision",
-        "drafter",
-        "draft_model",
-        "draft_precision",
-        "hub_token",
-    )
-)  # of lanes on servers: set where a server is started
 MOST_BUTTONS = 6  # of one choice; what has more opens as a list
 DRAFT_TEMPERATURE = Range(0, 2, 0.05, 0)
 CHOICES = {  # over the embedded target
@@ -114,9 +100,9 @@ class SettingRefused(ValueError):
 class Controls:
     """The settings, built inside whatever block is open. drafter and the precisions: what they begin with.
 
-    target: what all drafters draft for. remote: the lanes run on servers, which draft in their own way. tokens: whether
-    a visitor may give one of the model hub. values: what other settings begin with. choices: what each choice may be,
-    over that target.
+    target: what all drafters draft for. remote: a lane runs on a server. theirs: settings that are then no visitor's.
+    servers: what a lane's server may be, by setting. tokens: whether a visitor may give one of the model hub. values:
+    what other settings begin with. choices: what each choice may be, over that target.
     """
 
     def __init__(
@@ -128,12 +114,15 @@ class Controls:
         *,
         tokens: bool = True,
         remote: bool = False,
+        theirs: Collection[str] = (),
+        servers: Mapping[str, Collection[str]] = MappingProxyType({}),
         values: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
         self._begin = values
-        self.theirs = SERVERS_OWN if remote else frozenset()
+        self.theirs = frozenset(theirs)
+        self._servers = servers
         self._infos = {"mode": "remote.mode.info"} if remote else {}
-        self.choices = CHOICES | {"drafter": (*usual_drafters(target), MODEL)}
+        self.choices = CHOICES | {"drafter": (*usual_drafters(target), MODEL)} | dict(servers)
         modelled = drafter not in self.choices["drafter"]
         self._made: dict[str, gr.blocks.Block] = {}
         with self._group("length", open=True):
@@ -143,6 +132,8 @@ class Controls:
             self._choice("mode", Mode.ONE_AFTER_ANOTHER if remote else None)
             self._typed("stop_strings", lines=2, max_lines=4)
         with self._group("drafter", open=True):
+            for name in servers:
+                self._choice(name)
             self._made[PRESET] = gr.Dropdown(
                 choices=_presets(DEFAULT),
                 value="",
@@ -258,7 +249,7 @@ class Controls:
         self._made[name] = gr.Textbox(value, elem_id=f"sd-set-{name}", visible=shown, **words, **props)
 
     def _choice(self, name: str, value: str | None = None, *, visible: bool = True) -> None:
-        kind = gr.Radio if len(self.choices[name]) <= MOST_BUTTONS else gr.Dropdown
+        kind = gr.Radio if len(self.choices[name]) <= MOST_BUTTONS and name not in self._servers else gr.Dropdown
         self._made[name] = kind(
             choices=self._offered(name, DEFAULT),
             value=value or self._begin.get(name) or self.choices[name][0],
@@ -269,6 +260,8 @@ class Controls:
         )
 
     def _offered(self, name: str, language: str) -> list[tuple[str, str]]:
+        if name in self._servers:
+            return [(url, url) for url in self.choices[name]]
         return [(say(language, f"{name}.{value}"), str(value)) for value in self.choices[name]]
 
 
@@ -325,15 +318,15 @@ def request(values: dict[str, Any], choices: Mapping[str, Collection[str]] = CHO
     )
 
 
-def summary(values: dict[str, Any], *, remote: bool = False) -> list[Sentence]:
-    """The settings in one line. remote: without those that are the servers' own."""
+def summary(values: dict[str, Any], theirs: Collection[str] = ()) -> list[Sentence]:
+    """The settings in one line, without those that are the servers' own."""
     temperature = values["temperature"]
     sampling = ("summary.sampled", {"temperature": f"{temperature:g}"}) if temperature else ("summary.greedy", {})
     rest = {"gamma": str(values["gamma"]), "max_new_tokens": str(values["max_new_tokens"])}
     length = values["draft_length"]
     policy = [] if length == DraftLength.FIXED else [(f"draft_length.{length}", {})]
     mode = [] if values["mode"] == Mode.RACED else [(f"mode.{values['mode']}", {})]
-    if remote:
+    if "gamma" in theirs:
         return [sampling, ("remote.summary", rest), *mode]
     return [sampling, ("summary.rest", rest), *policy, *mode]
 

@@ -45,7 +45,7 @@ def view(run: Run, lane: Lane, number: int) -> dict[str, Any]:
     request = run.record.request
     ends = list(accumulate(len(one.step.tokens) for one in recording.written[:number]))
     before = ends[-1] - len(wrote.step.tokens)
-    if run.record.known.remote:
+    if run.record.known.served(lane):
         return _remote(run, lane, number, before + 1, ends[-1])
     kind = _kind(request.rule, request.params, wrote.step)
     rows = _rows(kind, wrote, request.params, len(request.prompt_ids) + before)

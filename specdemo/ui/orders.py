@@ -11,6 +11,7 @@ from specdemo.ui.controls import MODEL, SettingRefused, request
 from specdemo.ui.conversation import Conversation
 from specdemo.ui.desk import Desk
 from specdemo.ui.engine import AS_TARGET
+from specdemo.ui.servers import SETTINGS
 from specdemo.ui.visitors import address_of
 from specdemo.ui.worker import Order, Refused
 
@@ -78,7 +79,8 @@ def pair_and_request(
         turned = ("refused.token", {})
     if turned is not None:
         return Refused(*turned)
-    return desk.engine.choose(desk.spec, drafter, precision, values["target_precision"], target, token), asked
+    spec = desk.engine.choose(desk.spec, drafter, precision, values["target_precision"], target, token)
+    return desk.engine.at(spec, {name: values[name] for name in SETTINGS if name in values}), asked
 
 
 def readable(text: Any) -> str:

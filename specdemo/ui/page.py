@@ -51,6 +51,7 @@ WAIT_HEARTBEAT_SECONDS = 0.8
 STOP_SECONDS = 5.0  # how long Stop waits for the last step to reach the page
 REPLAYS_AT_ONCE = 8
 EVENTS_QUEUED = 64  # by Gradio, before they are looked at; the line in which runs wait is the desk's
+SESSIONS_KEPT = 1000  # by Gradio, of labels in their language: what is forgotten is told in English again
 THREADS = 48  # beside one for each run that waits
 PRIVATE: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
 
@@ -63,6 +64,7 @@ def launch_options(rules: Rules = OWN, counts: Counts | None = None) -> dict[str
             "middleware": [(Doors, (), {}), (KeptAnswers, (), {}), *([(Scrape, (counts,), {})] if counts else [])]
         },
         "enable_monitoring": False,
+        "state_session_capacity": SESSIONS_KEPT,
         "mcp_server": importlib.util.find_spec("mcp") is not None,
         "theme": theme(),
         "head": head(),
@@ -121,8 +123,7 @@ class Page:
         with gr.Sidebar(position="right", open=False, width=380, elem_id="sd-settings"):
             self.settings = Part("settings", elem_classes=["sd-part"])
             tokens = self.desk.engine is not None and not self.desk.rules.public
-            self.remote = self.desk.engine is not None and self.desk.engine.remote
-            self.controls = Controls(*begin_with, tokens=tokens, remote=self.remote, values=settings)
+            self.controls = Controls(*begin_with, tokens=tokens, values=settings, **self._servers())
         with gr.Column(elem_classes=["sd-page"]):
             self.header = Part("header", events=("language", "retry"), elem_id="sd-header", elem_classes=["sd-part"])
             self.how = how.how()
@@ -144,14 +145,14 @@ class Page:
             self.fresh = self.controls.read(tuple(block.value for block in self.controls.inputs))
             request(self.fresh, self.controls.choices)
             self.settings.value = self._kept(self.fresh)
-            self.chips = chips(self.examples, encode(summary(self.fresh, remote=self.remote)))
+            self.chips = chips(self.examples, encode(summary(self.fresh, self.controls.theirs)))
             self.chat = conversation.chat()
             self.board = scoreboard.scoreboard()
             with gr.Row(elem_classes=["sd-lanes"]):
                 self.panes = {lane: pane(lane) for lane in Lane}
             Part(
                 "legend",
-                fills={"clocks": "remote.clocks" if self.remote else "clocks"},
+                fills={"clocks": "remote.clocks" if self._servers() else "clocks"},
                 elem_id="sd-legend",
                 elem_classes=["sd-part"],
             )
@@ -164,6 +165,13 @@ class Page:
                 elem_id="sd-charts",
                 elem_classes=["sd-part"],
             )
+
+    def _servers(self) -> dict[str, Any]:
+        """What Settings know of lanes on servers."""
+        engine = self.desk.engine
+        if engine is None or not engine.remote:
+            return {}
+        return {"remote": True, "theirs": engine.theirs, "servers": engine.offered(self.desk.spec)}
 
     def _wire(self) -> None:
         outputs = [*self.panes.values(), self.board, self.header]
@@ -366,7 +374,7 @@ class Page:
     def sum_up(self, *values: Any) -> tuple[str, str]:
         """The settings in a line, and what can be kept of them."""
         read = self.controls.read(values)
-        return encode(summary(read, remote=self.remote)), self._kept(read)
+        return encode(summary(read, self.controls.theirs)), self._kept(read)
 
     def _kept(self, read: dict[str, Any]) -> str:
         """Settings as what a link adds to the page's address, and as a file of options."""

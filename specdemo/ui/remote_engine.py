@@ -1,26 +1,42 @@
-"""Which functions does the page run when its lanes are two servers? Those of remote/, imported when they are needed."""
+"""Which functions does the page run when a lane is on a server? Those of remote/, imported when they are needed.
+
+Both lanes on servers, or one there and the other one on this machine.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
+from specdemo.models.pair_options import NGRAM, PairSpec
 from specdemo.models.progress import Progress
-from specdemo.race import Request
+from specdemo.race import Lane, Request
 from specdemo.recording import Settled, Wrote
 from specdemo.remote.faults import RemoteFault
 from specdemo.remote.options import Servers
 from specdemo.ui.conversation import Conversation
 from specdemo.ui.engine import Engine, Fact
+from specdemo.ui.own_engine import real_engine
+from specdemo.ui.servers import DRAFTS, SAME_MODEL, chosen, offered
 
 if TYPE_CHECKING:
+    from specdemo.remote.mixed import MixedPair
     from specdemo.remote.racing import RemotePair
 
 UNTOLD_CONTEXT = 1 << 20  # tokens, where no server tells: it refuses by itself
 
 
+@dataclass(frozen=True, slots=True)
+class MixedSpec:
+    """A pair on this machine, of which one lane runs, and the other lane's server."""
+
+    pair: PairSpec
+    servers: Servers
+
+
 def remote_engine() -> Engine:
-    """Two servers as an engine; its spec is a Servers, which no visitor can change."""
+    """Two servers as an engine; its spec is a Servers, of which a visitor chooses only what the host allowed."""
     return Engine(
         choose=lambda spec, *_: spec,
         load=_load,
@@ -28,10 +44,60 @@ def remote_engine() -> Engine:
         known=lambda pair: pair.known,
         context=lambda pair: pair.context or UNTOLD_CONTEXT,
         encode=_encode,
-        check=_check,
+        check=lambda pair, request: pair.check(request),
         race=_race,
         part=lambda *_: None,
         remote=True,
+        theirs=SAME_MODEL | DRAFTS,
+        offered=offered,
+        at=chosen,
+    )
+
+
+def mixed_engine(here: Lane, own: Engine | None = None) -> Engine:
+    """One lane on this machine, the other one on a server; its spec is a MixedSpec. own: what loads the pair here."""
+    own = own or real_engine()
+
+    def choose(spec: MixedSpec, drafter: str, precision: str, target_precision: str, *_: str) -> MixedSpec:
+        if here is Lane.BASELINE:
+            return spec
+        return replace(spec, pair=own.choose(spec.pair, drafter, precision, target_precision, "", ""))
+
+    def load(spec: MixedSpec, progress: Progress, before: MixedPair | None) -> MixedPair:
+        from specdemo.remote.racing import mix
+
+        asked = replace(spec.pair, drafter=NGRAM, draft_precision=None) if here is Lane.BASELINE else spec.pair
+        local = own.load(asked, progress, before.local if before else None)
+        pair = mix(spec.servers, local)
+        if before is not None:
+            before.close()
+        return pair
+
+    def facts(pair: MixedPair) -> list[Fact]:
+        target, drafter, *_ = own.facts(pair.local)
+        (server,) = pair.server.endpoints.values()
+        lanes = {"here": f"@{here}", "server": server.name}
+        return [target, *([drafter] if here is Lane.SPECULATIVE else []), ("remote.mixed.lanes", lanes)]
+
+    def encode(pair: MixedPair, prompt: str, before: Conversation, thinking: bool | None) -> Sequence[int]:
+        if not own.encode(pair.local, prompt, before, thinking):
+            return ()
+        return pair.encode(_messages(prompt, before), thinking)
+
+    return Engine(
+        choose=choose,
+        load=load,
+        facts=facts,
+        known=lambda pair: pair.known,
+        context=lambda pair: pair.context,
+        encode=encode,
+        check=lambda pair, request: pair.check(request),
+        race=_race,
+        part=lambda *_: None,
+        remote=True,
+        theirs=SAME_MODEL if here is Lane.SPECULATIVE else SAME_MODEL | DRAFTS,
+        offered=lambda spec: offered(spec.servers),
+        at=lambda spec, names: replace(spec, servers=chosen(spec.servers, names)),
     )
 
 
@@ -39,7 +105,10 @@ def _load(spec: Servers, progress: Progress, before: RemotePair | None) -> Remot
     from specdemo.remote.racing import connect
 
     progress(None, f"Asking {spec.baseline} and {spec.speculative} what they serve")
-    return connect(spec)
+    pair = connect(spec)
+    if before is not None:
+        before.close()
+    return pair
 
 
 def _facts(pair: RemotePair) -> list[Fact]:
@@ -47,8 +116,12 @@ def _facts(pair: RemotePair) -> list[Fact]:
     return [pair.model, ("remote.servers", names), ("remote.sampling", {})]
 
 
+def _messages(prompt: str, before: Conversation) -> list[dict[str, str]]:
+    return [*before.messages, {"role": "user", "content": prompt}]
+
+
 def _encode(pair: RemotePair, prompt: str, before: Conversation, thinking: bool | None) -> Sequence[int]:
-    ids = pair.encode([*before.messages, {"role": "user", "content": prompt}], thinking)
+    ids = pair.encode(_messages(prompt, before), thinking)
     if ids is None:
         one, other = (endpoint.name for endpoint in pair.endpoints.values())
         raise RemoteFault(
@@ -58,13 +131,7 @@ def _encode(pair: RemotePair, prompt: str, before: Conversation, thinking: bool 
     return ids
 
 
-def _check(pair: RemotePair, request: Request) -> Request:
-    from specdemo.remote.racing import check
-
-    return check(request)
-
-
-def _race(pair: RemotePair, request: Request) -> Iterator[Wrote | Settled | None]:
+def _race(pair: Any, request: Request) -> Iterator[Wrote | Settled | None]:
     """Both lanes, what came of them, and then what broke one, if anything did."""
     from specdemo.remote import racing
 
@@ -75,6 +142,6 @@ def _race(pair: RemotePair, request: Request) -> Iterator[Wrote | Settled | None
     finally:
         steps.close()
     yield racing.settle(request, lanes)
-    faults = list(dict.fromkeys(one.fault for one in lanes.values() if one.fault))
+    faults = [one.fault for one in racing.served(lanes).values() if one.fault]
     if faults:
-        raise RemoteFault(" ".join(faults))
+        raise RemoteFault(" ".join(dict.fromkeys(faults)))

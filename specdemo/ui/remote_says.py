@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from specdemo.metrics import Comparison, Speed
 from specdemo.race import Lane
-from specdemo.recording import RaceRecord
+from specdemo.recording import Known, RaceRecord
 from specdemo.remote.facts import COUNTED, SERVER, Provenance
 from specdemo.ui import figures
 from specdemo.ui.text import Sentence
@@ -15,7 +15,7 @@ from specdemo.ui.text import Sentence
 PROVENANCES = {one.value: f"remote.{one.name.lower()}" for one in Provenance}
 
 
-def verdict(comparison: Comparison, *, over: bool) -> Sentence | None:
+def verdict(known: Known, comparison: Comparison, *, over: bool) -> Sentence | None:
     """In place of the sentence that tells drafting from verifying; None where that sentence is not about it."""
     speed = comparison.speed
     if speed is Speed.NO_SPECULATION and over:
@@ -23,6 +23,9 @@ def verdict(comparison: Comparison, *, over: bool) -> Sentence | None:
     if speed not in (Speed.FASTER, Speed.EQUAL, Speed.SLOWER):
         return None
     speedup = {"speedup": figures.times(comparison.speedup or 0)}
+    if known.here is not None:
+        lanes = {"here": f"@{known.here}", "server": _server(known)}
+        return (f"remote.mixed{'' if over else '.live'}", speedup | lanes)
     if not comparison.drafts_told or not over:
         return (f"remote.{'' if over else 'live.'}{speed}", speedup)
     step = {
@@ -52,6 +55,16 @@ def more(record: RaceRecord) -> list[Sentence]:
     if record.metrics(Lane.BASELINE).drafted or f"{Lane.BASELINE} server drafts" in pair:
         said.append(("remote.baseline", {}))
     return said
+
+
+def clocks(known: Known) -> str:
+    """The key of the note on how the lanes share time."""
+    return "remote.mixed.clocks" if known.here else "remote.clocks" if known.remote else "clocks"
+
+
+def _server(known: Known) -> str:
+    """Where the lane runs that does not run here."""
+    return next((known.pair[name] for lane in Lane if (name := f"{lane} server") in known.pair), "")
 
 
 def _shared(drafts: int, drafted: int, accepted: int, others: int) -> dict[str, str]:

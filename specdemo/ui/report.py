@@ -40,6 +40,7 @@ def row(run: Run, source: str = "run") -> dict[str, Any]:
         "temperature": record.request.params.temperature,
         "speedup": round(comparison.speedup, 4) if counted and comparison.speedup else None,
         "e2e": round(comparison.end_to_end_speedup, 4) if counted and comparison.end_to_end_speedup else None,
+        "unlike": record.known.here is not None,
         "verdict": comparison.speed,
         "acceptance": None if rate is None else round(rate, 4),
         "length": None if length is None else round(length, 2),
@@ -129,9 +130,11 @@ def as_markdown(record: RaceRecord, language: str) -> str:
     more = scoreboard.more(record, comparison, over=True, stopped=stopped)
     reasons = [] if stopped else advice.reasons(record, comparison)
     settings = _settings(record, language)
+    unlike = [f"**{say(language, 'remote.mixed.mark')}**"] if record.known.here else []
     parts = [
         f"# {say(language, 'title')}",
         " ".join(told(one) for one in (verdict, *more, *reasons)),
+        *unlike,
         _fenced(record.prompt),
         _table(
             ["", say(language, "baseline"), say(language, "speculative")], _figures(baseline, speculative, language)

@@ -40,8 +40,11 @@ def account(record: RaceRecord, comparison: Comparison, *, over: bool, stopped: 
         "more": more(record, comparison, over=over, stopped=stopped),
         "mood": "fault" if speed is Speed.FAULT else "calm",
         "speed": figures.times(comparison.speedup) if shown else None,
-        "wins": speed is Speed.FASTER,
-        "speedNote": speed_note(baseline, speculative, comparison, shown=shown, over=over),
+        "wins": speed is Speed.FASTER and record.known.here is None,
+        "speedNote": ("remote.mixed.mark", {})
+        if shown and record.known.here
+        else speed_note(baseline, speculative, comparison, shown=shown, over=over),
+        "clocks": remote_says.clocks(record.known),
         "figures": six_figures(baseline, speculative, comparison, over=over and not stopped),
         "origins": {origin: speculative.tokens_by_origin[origin] for origin in Origin if origin is not Origin.UNKNOWN}
         | {"refused": speculative.judged - speculative.accepted},
@@ -54,7 +57,7 @@ def verdict(record: RaceRecord, comparison: Comparison, *, over: bool) -> Senten
     speed = comparison.speed
     if speed is Speed.FAULT:
         return fault(comparison)
-    said = remote_says.verdict(comparison, over=over) if record.known.remote else None
+    said = remote_says.verdict(record.known, comparison, over=over) if record.known.remote else None
     if said is not None:
         return said
     if speed is Speed.NO_SPECULATION:

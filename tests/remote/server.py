@@ -39,6 +39,39 @@ def recorded(name: str) -> Script:
     return script
 
 
+def writing(accepted: int | None = None, drafts: int = 4) -> Script:
+    """A server that writes as many tokens as it is asked for. accepted: of each draft, where it drafts."""
+    script = Script()
+    script.stream = lambda body: (200, written(body["max_tokens"], accepted, drafts))
+    return script
+
+
+def written(n: int, accepted: int | None, drafts: int) -> str:
+    """A stream of n tokens, in steps of accepted + 1, with what vLLM's detailed metrics tell of them."""
+    ids, steps, at = [10, 11, 12, 13, 14, 15, 16], [1], 1
+    while at < n:
+        steps.append(min(n - at, (accepted or 0) + 1))
+        at += steps[-1]
+    chunks, at = [], 0
+    for length in steps:
+        own = [ids[(at + i) % len(ids)] for i in range(length)]
+        at += length
+        choice = {"text": "".join(WORDS[i] for i in own), "token_ids": own}
+        chunks.append({"choices": [choice | {"finish_reason": "length" if at == n else None}]})
+    if accepted is not None:
+        told = {
+            "num_spec_steps": len(steps) - 1,
+            "num_draft_tokens": drafts * (len(steps) - 1),
+            "num_accepted_draft_tokens": accepted * (len(steps) - 1),
+            "num_spec_tokens": drafts,
+            "acceptance_histogram": [],
+            "per_step_accepted": [accepted] * (len(steps) - 1),
+            "per_step_drafted": [drafts] * (len(steps) - 1),
+        }
+        chunks.append({"choices": [], "metrics": {"speculative_decoding": told}})
+    return "".join(f"data: {json.dumps(one)}\n\n" for one in chunks) + "data: [DONE]\n\n"
+
+
 class Script:
     """What the server answers. metrics: one text for each scrape, the last stays. stream: a status and a body.
 

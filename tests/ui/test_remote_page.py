@@ -14,7 +14,6 @@ from specdemo.remote import lane as remote_lane
 from specdemo.remote.endpoint import Endpoint
 from specdemo.remote.options import Servers
 from specdemo.ui import glass, replay
-from specdemo.ui.controls import SERVERS_OWN
 from specdemo.ui.conversation import Conversation, Turn
 from specdemo.ui.desk import Desk, Loaded
 from specdemo.ui.links import read_link
@@ -22,6 +21,7 @@ from specdemo.ui.page import Page
 from specdemo.ui.remote_engine import remote_engine
 from specdemo.ui.report import as_json, as_markdown
 from specdemo.ui.runs import Run
+from specdemo.ui.servers import DRAFTS, SAME_MODEL
 from specdemo.ui.show import Show
 from specdemo.ui.text import tell
 from specdemo.ui.text.below import recognise
@@ -170,8 +170,9 @@ def test_no_visitor_names_a_server_or_sets_what_is_the_servers_own(scripts) -> N
     spec = Servers("http://one", "http://two")
     assert remote_engine().choose(spec, "http://evil", "same", "auto", "http://evil", "") is spec
     page = Page(Desk(remote_engine(), spec))
-    hidden = {name for name in SERVERS_OWN if not page.controls._made[name].visible}
-    assert hidden == SERVERS_OWN and page.fresh["mode"] == Mode.ONE_AFTER_ANOTHER
+    theirs = DRAFTS | SAME_MODEL
+    hidden = {name for name in theirs if not page.controls._made[name].visible}
+    assert hidden == theirs and page.fresh["mode"] == Mode.ONE_AFTER_ANOTHER
     _, _, refused = read_link({"gamma": "3"}, page.fresh, page.controls.choices, page.controls.theirs)
     assert refused.key == "refused.theirs"
     assert page.lab.closed == ("lab.closed.remote", {})

@@ -2,6 +2,8 @@
 sd.parts.legend = (element) => {
   const turn = element.querySelector("[data-view=turn]");
   sd.on("board", (board) => {
+    const clocks = element.querySelector(".sd-clocks > span");
+    if (board.clocks && clocks.dataset.say !== board.clocks) clocks.textContent = sd.say(clocks.dataset.say = board.clocks);
     for (const node of element.querySelectorAll("[data-origin]")) node.textContent = board.origins?.[node.dataset.origin] ?? "";
   });
   for (const button of element.querySelectorAll("[role=switch]")) {

@@ -5,6 +5,7 @@ sd.panels.runs = (panel, { replay, fetch, tell, element }) => {
   const known = (write) => (value) => (value === null || value === undefined ? "–" : write(value));
   const number = (digits) => known((value) => value.toFixed(digits));
   const times = known((value) => `${value.toFixed(value < 1.1 ? 2 : 1)}×`);
+  const ratio = (row) => (value) => times(value) + (row.unlike && value ? `, ${sd.say("remote.mixed.mark")}` : "");
   const percent = known((value) => `${Math.round(100 * value)} %`);
   const sampling = (row) => (row.temperature ? sd.say("summary.sampled", { temperature: row.temperature }) : sd.say("summary.greedy"));
   /* [key of its name, what to sort by, how it is written, whether it is a number] */
@@ -15,13 +16,13 @@ sd.panels.runs = (panel, { replay, fetch, tell, element }) => {
     ["runs.gamma", (row) => row.gamma, (row) => row.gamma, true],
     ["rule", (row) => row.rule, (row) => sd.say(`rule.${row.rule}`), false],
     ["group.sampling", (row) => row.temperature, sampling, false],
-    ["speedup", (row) => row.speedup, (row) => times(row.speedup), true],
+    ["speedup", (row) => row.speedup, (row) => ratio(row)(row.speedup), true],
     ["acceptance", (row) => row.acceptance, (row) => percent(row.acceptance), true],
   ];
   const FIGURES = [
     ["prompt", (row) => row.prompt], ["runs.pair", (row) => row.pair], ["runs.device", (row) => row.device], ["runs.date", (row) => row.date],
     ["runs.gamma", (row) => row.gamma], ["rule", (row) => sd.say(`rule.${row.rule}`)], ["group.sampling", sampling],
-    ["speedup", (row) => times(row.speedup)], ["runs.e2espeedup", (row) => times(row.e2e)],
+    ["speedup", (row) => ratio(row)(row.speedup)], ["runs.e2espeedup", (row) => ratio(row)(row.e2e)],
     ["runs.baseline", (row) => number(1)(row.baseline)], ["runs.speculative", (row) => number(1)(row.speculative)],
     ["acceptance", (row) => percent(row.acceptance)], ["length", (row) => number(2)(row.length)],
     ["passes", (row) => row.passes], ["runs.tokens", (row) => row.tokens],

@@ -14,6 +14,42 @@ WORDS = {
         "草稿长度与规则由服务器决定",
         "草稿長度與規則由伺服器決定",
     ),
+    "remote.mixed.lanes": (
+        "not like for like: {here} on this machine, the other lane at {server}",
+        "不可直接比较：{here}在本机，另一条泳道在 {server}",
+        "不可直接比較：{here}在本機，另一條泳道在 {server}",
+    ),
+    "remote.mixed.mark": ("not like for like", "不可直接比较", "不可直接比較"),
+    "remote.mixed": (
+        "**Not like for like, {speedup}×:** {here} ran on this machine, the other lane at {server}. Engine and device "
+        "differ, so this is no speedup of speculation.",
+        "**不可直接比较，{speedup} 倍：**{here}在本机运行，另一条泳道在 {server}。"
+        "引擎和设备不同，因此这不是投机解码的加速比。",
+        "**不可直接比較，{speedup} 倍：**{here}在本機執行，另一條泳道在 {server}。"
+        "引擎和裝置不同，因此這不是投機解碼的加速比。",
+    ),
+    "remote.mixed.live": (
+        "**Not like for like, {speedup}× so far:** {here} runs on this machine, the other lane at {server}.",
+        "**不可直接比较，至此 {speedup} 倍：**{here}在本机运行，另一条泳道在 {server}。",
+        "**不可直接比較，至此 {speedup} 倍：**{here}在本機執行，另一條泳道在 {server}。",
+    ),
+    "remote.mixed.clocks": (
+        "One lane runs here, one on a server: each is shown on its own clock, and they are not like for like.",
+        "一条泳道在本机，一条在服务器：各按自己的时钟显示，不可直接比较。",
+        "一條泳道在本機，一條在伺服器：各按自己的時鐘顯示，不可直接比較。",
+    ),
+    "baseline_server": ("Baseline's server", "基线的服务器", "基線的伺服器"),
+    "baseline_server.info": (
+        "Without speculation. One of those that this page was started with.",
+        "不做投机解码。只能从启动本页面时允许的服务器中选择。",
+        "不做投機解碼。只能從啟動本頁面時允許的伺服器中選擇。",
+    ),
+    "speculative_server": ("Speculative lane's server", "投机泳道的服务器", "投機泳道的伺服器"),
+    "speculative_server.info": (
+        "With speculation. One of those that this page was started with.",
+        "做投机解码。只能从启动本页面时允许的服务器中选择。",
+        "做投機解碼。只能從啟動本頁面時允許的伺服器中選擇。",
+    ),
     "remote.live.faster": (
         "**{speedup}× faster so far:** who wrote each token is known once both lanes have ended.",
         "**至此速度为基线的 {speedup} 倍：**两条泳道结束后才知道每个词元由谁写。",
@@ -163,14 +199,50 @@ WORDS = {
         "**無法執行：**{name} 由伺服器決定，此處不能設定。請不要指定。",
     ),
     "lab.closed.remote": (
-        "**The Lab needs a model:** it measures a pair on its own machine, and these lanes run on servers. Load a "
-        "result to look at.",
-        "**实验需要模型：**它测量本机上的一对模型，而这里的泳道在服务器上运行。请载入一份结果查看。",
-        "**實驗需要模型：**它測量本機上的一對模型，而這裡的泳道在伺服器上執行。請載入一份結果檢視。",
+        "**Needs models on this machine:** servers tell too little of a step, or take no other drafter. Load a result "
+        "to look at.",
+        "**需要本机上的模型：**服务器对每一步说得太少，也不接受其他起草方式。请载入一份结果查看。",
+        "**需要本機上的模型：**伺服器對每一步說得太少，也不接受其他起草方式。請載入一份結果檢視。",
+    ),
+    "lab.closed.mixed": (
+        "**An experiment compares like with like:** one lane runs here and one on a server. Load a result to look at.",
+        "**实验只比较同类：**这里一条泳道在本机，一条在服务器。请载入一份结果查看。",
+        "**實驗只比較同類：**這裡一條泳道在本機，一條在伺服器。請載入一份結果檢視。",
     ),
 }
 
 SENTENCES = {
+    (
+        "The server at {name} serves {model}, and the lane here runs {target}: start both with the same model. If it "
+        "is the same under another name, say so with --model {given}."
+    ): (
+        "{name} 的服务器提供 {model}，而本机泳道运行 {target}：请用同一模型启动两者。"
+        "若是同一模型的别名，请用 --model {given} 说明。",
+        "{name} 的伺服器提供 {model}，而本機泳道執行 {target}：請用同一模型啟動兩者。"
+        "若是同一模型的別名，請用 --model {given} 說明。",
+    ),
+    (
+        "The server at {name} cannot say which tokens a prompt has (/tokenize), so that nobody knows whether it reads "
+        "the same as the lane here: take a vLLM server."
+    ): (
+        "{name} 的服务器无法给出提示词的词元（/tokenize），因此不知道它与本机泳道读到的是否相同：请用 vLLM 服务器。",
+        "{name} 的伺服器無法給出提示詞的詞元（/tokenize），因此不知道它與本機泳道讀到的是否相同：請用 vLLM 伺服器。",
+    ),
+    (
+        "The server at {name} and the lane here make different tokens of the prompt: take the same model and chat "
+        "template for both."
+    ): (
+        "{name} 的服务器与本机泳道对提示词给出不同的词元：请用同一模型和对话模板。",
+        "{name} 的伺服器與本機泳道對提示詞給出不同的詞元：請用同一模型和對話範本。",
+    ),
+    "The servers cannot say which tokens a prompt has (/tokenize), so nothing is measured.": (
+        "服务器无法给出提示词的词元（/tokenize），因此不做测量。",
+        "伺服器無法給出提示詞的詞元（/tokenize），因此不做測量。",
+    ),
+    "The server at {name} answered without a token: see what it logged.": (
+        "{name} 的服务器没有给出任何词元：请查看其日志。",
+        "{name} 的伺服器沒有給出任何詞元：請查看其記錄。",
+    ),
     "Asking {one} and {other} what they serve": (
         "正在询问 {one} 与 {other} 提供什么",
         "正在詢問 {one} 與 {other} 提供什麼",
