@@ -25,8 +25,6 @@ from specdemo.models.choice import candidates
 from specdemo.models.errors import ModelUnavailable
 from specdemo.models.loading import resolve_device
 from specdemo.models.memory import (
-    USUAL_GAMMA,
-    USUAL_TOKENS,
     Need,
     Part,
     free_bytes,
@@ -36,7 +34,7 @@ from specdemo.models.memory import (
     part_of,
     skeleton,
 )
-from specdemo.models.pair_options import MAX_GAMMA
+from specdemo.models.pair_options import MAX_GAMMA, USUAL_GAMMA, USUAL_TOKENS
 from specdemo.models.precision import DTYPES, Precision, compute_dtype
 from specdemo.models.presets import PRESETS, OpenModel, Preset
 from specdemo.models.runners import make_runner

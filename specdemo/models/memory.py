@@ -26,9 +26,9 @@ from specdemo.decoding.linear import halves, packs
 from specdemo.models.errors import MemoryShort
 from specdemo.models.head_files import layer_config
 from specdemo.models.lean import why_not
+from specdemo.models.pair_options import USUAL_GAMMA, USUAL_TOKENS
 from specdemo.models.precision import Precision, compute_dtype, refuse_cpu_shape, stored_quantisation
 
-USUAL_TOKENS, USUAL_GAMMA = 1024, 5  # of a race, where none is named yet
 CUDA_CONTEXT = 1_000_000_000  # what CUDA, its libraries and a prefill's rows take beside tensors
 BLOCK, OUTER_BLOCK = 64, 256  # values that share a scale in nf4, and scales that share one under double quantisation
 TABLES = 64, 1088  # bytes of nf4's code; of it with the code and the offset of double quantisation

@@ -19,6 +19,7 @@ COMBINED = f"{NGRAM}+"  # before a drafter's name: lookup where the context has 
 AUTO = "auto"  # a target's precision: measured at the start
 TARGET_PRECISIONS = (AUTO, "fp32", "bf16", "fp16", "int8", "int4")
 DRAFT_PRECISIONS = TARGET_PRECISIONS[1:]
+USUAL_TOKENS, USUAL_GAMMA = 1024, 5  # of a race, where memory is foreseen before one is asked for
 MAX_GAMMA = 16  # the longest draft, which forwards of equal shapes leave room for
 
 DEFAULT_DRAFTER = f"{COMBINED}{EMBEDDED}"  # of the embedded target; any other begins with lookup alone

@@ -55,7 +55,7 @@ def replayed(wanted: bool, lanes: Lanes, progress: Progress) -> tuple[Lanes, str
         return lanes, reason
     eager = [name for name, one in (("target's", recorded[0]), ("drafter's", recorded[2])) if not _is_recorded(one)]
     if eager:
-        return recorded, f"the {' and the '.join(eager)} forward is not recorded: only the lean one is"
+        return recorded, f"on, but not for the {' and the '.join(eager)} forward: only the lean one is recorded"
     return recorded, "on, forwards and draws are recorded and replayed"
 
 

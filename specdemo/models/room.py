@@ -11,8 +11,6 @@ from transformers import PreTrainedConfig
 from specdemo.models.errors import MemoryShort
 from specdemo.models.memory import (
     CLOSE,
-    USUAL_GAMMA,
-    USUAL_TOKENS,
     Need,
     free_bytes,
     gigabytes,
@@ -20,6 +18,7 @@ from specdemo.models.memory import (
     need,
     part,
 )
+from specdemo.models.pair_options import USUAL_GAMMA, USUAL_TOKENS
 from specdemo.models.precision import Precision, compute_dtype, stored_quantisation
 from specdemo.models.presets import PRESETS
 
@@ -67,7 +66,7 @@ def refuse_where_short(
         close = ": it fits narrowly" if most > CLOSE * free else ""
         return {
             "memory": f"about {gigabytes(most)} of {gigabytes(free)} free ({wanted}){close}",
-            "caches": f"{gigabytes(wanted.caches + wanted.draft_cache)} ({USUAL_TOKENS:,} tokens, γ {USUAL_GAMMA})",
+            "caches": gigabytes(wanted.caches + wanted.draft_cache),
             "caches, each token": gigabytes(wanted.per_token),
         }
     raise MemoryShort(

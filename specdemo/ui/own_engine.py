@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 
 from specdemo.decoding.steps import Parting
 from specdemo.models.hub_token import HubToken, opened_with
-from specdemo.models.pair_options import NGRAM, PairSpec
+from specdemo.models.pair_options import NGRAM, USUAL_GAMMA, USUAL_TOKENS, PairSpec
 from specdemo.models.progress import Progress
 from specdemo.race import Request, check, race
 from specdemo.recording import Known, Wrote, spelled
 from specdemo.ui.conversation import Conversation
 from specdemo.ui.engine import AS_TARGET, Engine, Fact
+from specdemo.ui.text.below import recognise
 
 if TYPE_CHECKING:
     from specdemo.models.pair import Pair
@@ -73,7 +74,15 @@ def _facts(pair: Pair) -> list[Fact]:
     # a cost that one decimal does not show is left out
     shapes = [("shapes", {"padding": f"{pair.padding:.1f}"})] if pair.padding >= 1.05 else []
     cost = [] if pair.draft_cost is None else [("draft.cost", {"c": f"{pair.draft_cost:.2f}"})]
-    return [facts["target"], drafter, *cost, precision, device, promise, *shapes]
+    graphs = [recognise(f"CUDA graphs are {facts['graphs']}.")] if "graphs" in facts else []
+    return [facts["target"], drafter, *cost, precision, device, promise, *shapes, *graphs, *_caches(facts)]
+
+
+def _caches(facts: dict[str, str]) -> list[Fact]:
+    if "caches" not in facts:  # where a configuration's own could not be foreseen
+        return []
+    each = facts["caches, each token"]
+    return [("caches", {"n": facts["caches"], "tokens": f"{USUAL_TOKENS:,}", "gamma": str(USUAL_GAMMA), "each": each})]
 
 
 def _encode(pair: Pair, prompt: str, before: Conversation, thinking: bool | None) -> Sequence[int]:

@@ -89,7 +89,7 @@ def test_what_is_not_lean_is_not_recorded_and_named() -> None:
     general = GeneralRunner(MODEL), GeneralRunner(MODEL), ModelDrafter(GeneralRunner(MODEL))
     made, said = replayed(True, general, silent)
     assert made == general
-    assert said == "the target's and the drafter's forward is not recorded: only the lean one is"
+    assert said == "on, but not for the target's and the drafter's forward: only the lean one is recorded"
 
 
 def test_a_pair_whose_recording_fails_runs_without_and_says_why(

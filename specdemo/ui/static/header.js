@@ -7,7 +7,7 @@ sd.parts.header = (element, { props, watch, trigger }) => {
   function draw() {
     const { state: kind, facts, message, fraction } = state;
     element.querySelector(".sd-pair").dataset.state = kind;
-    const label = kind === "ready" ? facts.map(sd.told) : [sd.say(kind === "failed" ? "unavailable" : "loading"), kind === "loading" ? sd.told(message) : ""];
+    const label = kind === "ready" ? facts.filter(([key]) => key !== "caches").map(sd.told) : [sd.say(kind === "failed" ? "unavailable" : "loading"), kind === "loading" ? sd.told(message) : ""];
     find("pair").textContent = label[0] ?? "";
     const more = label.slice(1).filter(Boolean).join(" · ");
     find("more").textContent = more && ` · ${more}`;

@@ -261,6 +261,30 @@ SENTENCES = {
         "该模型的对话模板没有可开关的思考。",
         "該模型的對話範本沒有可開關的思考。",
     ),
+    "CUDA graphs are on, forwards and draws are recorded and replayed.": (
+        "CUDA graph：开，前向与抽样已录制并重放。",
+        "CUDA graph：開，前向與抽樣已錄製並重放。",
+    ),
+    "CUDA graphs are on, but not for the target's forward: only the lean one is recorded.": (
+        "CUDA graph：开，但目标的前向除外：只录制精简前向。",
+        "CUDA graph：開，但目標的前向除外：只錄製精簡前向。",
+    ),
+    "CUDA graphs are on, but not for the drafter's forward: only the lean one is recorded.": (
+        "CUDA graph：开，但草稿的前向除外：只录制精简前向。",
+        "CUDA graph：開，但草稿的前向除外：只錄製精簡前向。",
+    ),
+    "CUDA graphs are on, but not for the target's and the drafter's forward: only the lean one is recorded.": (
+        "CUDA graph：开，但目标和草稿的前向除外：只录制精简前向。",
+        "CUDA graph：開，但目標和草稿的前向除外：只錄製精簡前向。",
+    ),
+    "CUDA graphs are off, as asked, every kernel is launched by itself.": (
+        "CUDA graph：按要求关闭，逐个启动内核。",
+        "CUDA graph：按要求關閉，逐個啟動核心。",
+    ),
+    "CUDA graphs are off, because recording failed ({error}): every kernel is launched by itself, and slower.": (
+        "CUDA graph：关，录制失败（{error}）：逐个启动内核，较慢。",
+        "CUDA graph：關，錄製失敗（{error}）：逐個啟動核心，較慢。",
+    ),
     "CUDA graphs are {reason}.": (
         "CUDA graph：{reason}。",
         "CUDA graph：{reason}。",

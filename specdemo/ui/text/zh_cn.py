@@ -16,6 +16,7 @@ STRINGS = {
     "ready": "就绪",
     "shapes": "等形计算，普通单步为 {padding} 倍；加速按未填充的单步计",
     "draft.cost": "一个草稿词元耗 {c} 个单步",
+    "caches": "{tokens} 个词元、γ {gamma} 时缓存占 {n}；每多一个文本或 γ 的词元：{each}",
     "promise.bits": "逐位相同",
     "promise.rounding": "除舍入外相同",
     "unavailable": "没有模型",

@@ -1,0 +1,43 @@
+"""What the page says of a loaded pair: whether its forwards are recorded, what drafting costs, what its caches take."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from specdemo.models.pair_options import PairSpec
+from specdemo.models.precision import Precision
+from specdemo.ui.own_engine import real_engine
+from specdemo.ui.text import LANGUAGES, tell
+
+FACTS = {"target": "tiny", "drafter": "small", "target precision": "bf16", "device": "cuda:0", "threads": "2"}
+FACTS |= {"caches": "46.1 MB", "caches, each token": "45.2 kB"}
+
+
+def said(language: str = "en", **facts: str) -> list[str]:
+    pair = SimpleNamespace(facts=FACTS | facts, spec=PairSpec("t", "d"), choice=SimpleNamespace(measured={}))
+    pair.bits_promised, pair.padding, pair.draft_cost, pair.target_precision = True, 1.0, 0.25, Precision.BF16
+    return [one if isinstance(one, str) else tell(language, one) for one in real_engine().facts(pair)]
+
+
+@pytest.mark.parametrize(
+    "graphs",
+    [
+        "on, forwards and draws are recorded and replayed",
+        "on, but not for the target's and the drafter's forward: only the lean one is recorded",
+        "off, as asked, every kernel is launched by itself",
+        "off, because recording failed (CUDA out of memory): every kernel is launched by itself, and slower",
+    ],
+)
+def test_whether_forwards_are_replayed_is_said_in_every_language(graphs: str) -> None:
+    assert f"CUDA graphs are {graphs}." in said(graphs=graphs)
+    for language in set(LANGUAGES) - {"en"}:
+        told = next(one for one in said(language, graphs=graphs) if one.startswith("CUDA graph"))
+        assert "forward" not in told and "kernel" not in told
+    assert not any("CUDA" in one for one in said())
+
+
+def test_what_drafting_costs_and_how_caches_grow_is_said() -> None:
+    assert "a drafted token costs 0.25 of a step" in said()
+    assert "caches at 1,024 tokens and γ 5: 46.1 MB; each token more, of text or of γ: 45.2 kB" in said()
