@@ -16,6 +16,7 @@ from specdemo.lab.heat_map import draw
 from specdemo.lab.options import add_options, read_options
 from specdemo.lab.registry import EXPERIMENTS
 from specdemo.lab.served import SERVED, refuse_theirs
+from specdemo.lab.server_pair import ServerPair
 from specdemo.models.pair_options import add_pair_options, pair_spec
 from specdemo.race import RequestRefused
 from specdemo.remote.faults import RemoteFault
@@ -24,7 +25,6 @@ from specdemo.remote.options import Servers, add_server_options, servers
 if TYPE_CHECKING:
     from specdemo.lab.result import Result
     from specdemo.models.pair import Pair
-    from specdemo.remote.racing import RemotePair
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -89,10 +89,10 @@ def _servers(args: argparse.Namespace) -> Servers | None:
     return asked
 
 
-def _connect(asked: Servers) -> RemotePair:
+def _connect(asked: Servers) -> ServerPair:
     from specdemo.remote.racing import connect
 
-    return connect(asked)
+    return ServerPair(connect(asked))
 
 
 def _load(args: argparse.Namespace) -> Pair:

@@ -45,7 +45,7 @@ class Experiment(Generic[Options]):
     cells: all that the options ask for; raises LabRefused. run: the given cells' rows, each as it is done, in any
     order, and None after every step of a lane, so that whoever closes the generator stops it within a step; it refuses
     what the pair cannot run before it measures anything. table, findings, maps, charts: what rows say, however few.
-    served: whether it takes two servers (remote's RemotePair) in a pair's place.
+    served: whether it takes a ServerPair in a pair's place.
     pairs: whether a row holds two texts, "plain text" and "drafted text", that can be voted on (see ballot.py).
     """
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import field, fields, make_dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from specdemo.decoding.steps import DraftLength, Rule
 from specdemo.lab.concurrency import CONCURRENCY
@@ -19,9 +19,6 @@ from specdemo.lab.server_pair import ServerPair
 from specdemo.lab.sweep import SWEEP
 from specdemo.lab.tasks import TASKS
 from specdemo.remote.facts import Provenance
-
-if TYPE_CHECKING:
-    from specdemo.remote.racing import RemotePair
 
 THEIRS = "of the server"  # the draft length in a row
 ONE_VALUE: dict[str, Any] = {
@@ -35,7 +32,7 @@ ONE_VALUE: dict[str, Any] = {
 
 
 def served(experiment: Experiment) -> Experiment:
-    """The experiment over a RemotePair."""
+    """The experiment over a ServerPair."""
     own = [one for one in fields(experiment.options) if one.name not in ONE_VALUE]
     made = [(one.name, one.type, field(default=one.default, metadata=one.metadata)) for one in own]
     options = make_dataclass(
@@ -50,11 +47,10 @@ def served(experiment: Experiment) -> Experiment:
     def cells(asked: Any) -> list[Row]:
         return [_named(cell) for cell in experiment.cells(whole(asked))]
 
-    def run(pair: RemotePair, asked: Any, todo: Sequence[Row]) -> Iterator[Row | None]:
-        lanes = ServerPair(pair)
+    def run(pair: ServerPair, asked: Any, todo: Sequence[Row]) -> Iterator[Row | None]:
         numbered = [cell | {"γ": 0} if "γ" in cell else cell for cell in todo]
-        for row in experiment.run(lanes, whole(asked), numbered):
-            yield row and _named(row, lanes.provenance)
+        for row in experiment.run(pair, whole(asked), numbered):
+            yield row and _named(row, pair.provenance)
 
     return Experiment(
         experiment.name,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from specdemo.lab.experiment import LabRefused
 from specdemo.metrics import LaneMetrics
 from specdemo.race import Lane, Request
+from specdemo.recording import Known
 from specdemo.remote.facts import Provenance
 from specdemo.remote.faults import RemoteFault
 
@@ -46,6 +47,15 @@ class ServerPair:
     def __init__(self, pair: RemotePair) -> None:
         self._pair = pair
         self.provenance = Provenance.UNKNOWN
+
+    @property
+    def known(self) -> Known:
+        """What can be said before anything is measured."""
+        return self._pair.known
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        self._pair.close()
 
     def prompt_ids(self, text: str) -> tuple[int, ...]:
         """As both servers read it; raises LabRefused, RemoteFault."""
