@@ -133,14 +133,22 @@ def main() -> None:
         sys.exit(str(fault))
     print("Starting; the address of the page follows in some seconds.", flush=True)
 
+    from gradio.utils import get_space
+
     from specdemo.ui import settings_file  # gradio takes seconds: `--help` does not wait for it
     from specdemo.ui.controls import SettingRefused
+    from specdemo.ui.login import LoginRefused, check_login
     from specdemo.ui.page import build_page, launch_options
     from specdemo.ui.text import DEFAULT, tell
     from specdemo.ui.zero_engine import lender
 
     host = args.host or ("0.0.0.0" if os.environ.get("SPACE_ID") else "127.0.0.1")
     asked = rules(args)
+    if asked.login and not args.replay_only:
+        try:
+            check_login(host, get_space)
+        except LoginRefused as refused:
+            sys.exit(str(refused))
     if args.replay_only:
         desk, *begin_with = _replays()
     elif remote:
