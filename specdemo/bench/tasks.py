@@ -19,7 +19,8 @@ from specdemo.decoding.params import SamplingParams
 from specdemo.decoding.parting import find_parting
 from specdemo.decoding.steps import DraftLength, Rule
 from specdemo.lab.pooled import COST, FIRST, LENGTH, VERIFICATION, E, counts, pooled
-from specdemo.lab.prompts import TASKS, chosen, prompt_ids, read_prompts
+from specdemo.lab.prompt_files import read_prompts
+from specdemo.lab.prompts import TASKS, chosen, prompt_ids
 from specdemo.metrics import identity_promised
 from specdemo.models.pair import Pair, load_pair
 from specdemo.models.pair_options import AUTO, EMBEDDED, NGRAM, PairSpec

@@ -17,11 +17,13 @@ from specdemo.lab.chart import Chart, mark
 from specdemo.lab.experiment import Experiment, Row, Told
 from specdemo.lab.options import TEMPERATURE, TOKENS, Number, OneOf, option
 from specdemo.lab.pooled import ALPHA, SPEEDUP, E, pooled, prompt_of, shown
+from specdemo.lab.prompt_files import TaskPrompt
 from specdemo.lab.prompts import PromptOptions
 from specdemo.lab.roofline import Bound, Footprint, Roof, footprint, roof, rows_dtype
 from specdemo.lab.runs import faults, followed, texts, warm_up
 from specdemo.metrics import LaneMetrics
 from specdemo.models.pair_options import MAX_GAMMA
+from specdemo.prompt_kind import kind_of
 from specdemo.race import Lane, Request, check, lanes
 from specdemo.theory import CostModel
 
@@ -38,13 +40,20 @@ POSITION = ("reached", "judged", "accepted", "expected", "variance", "told", "tv
 
 @dataclass(frozen=True, slots=True)
 class DiagnoseOptions(PromptOptions):
-    """One setting, on every prompt."""
+    """One setting, on every prompt, or on the one that is asked."""
 
+    ask: str = option("", "one prompt to look at, in place of prompts by kind")
     per_kind: int | None = option(1, "prompts of each kind", Number(int, 1, 10_000))
     gamma: int = option(5, "draft length", Number(int, 1, MAX_GAMMA))
     temperature: float = option(0.0, "0 is greedy", TEMPERATURE)
     rule: Rule = option(Rule.REJECTION, "how a draft is judged", OneOf(Rule))
     max_new_tokens: int = option(96, "tokens that each answer may have", TOKENS)
+
+    def read(self) -> list[TaskPrompt]:
+        """The prompts that are asked for; raises LabRefused."""
+        if self.ask.strip():
+            return [TaskPrompt(kind_of(self.ask), "1", self.ask)]
+        return PromptOptions.read(self)  # a dataclass with slots is a class made anew, which super() does not know
 
 
 def cells(options: DiagnoseOptions) -> list[Row]:

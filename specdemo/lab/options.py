@@ -147,7 +147,7 @@ class OneOf:
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """What is opened later, by its name. what: a file of this machine, a model, a drafter."""
+    """What is loaded later, by its name. what: a model, a drafter."""
 
     what: str
 
@@ -156,4 +156,4 @@ class Named:
         return text
 
 
-FILE, MODEL, DRAFTER = Named("file"), Named("model"), Named("drafter")
+MODEL, DRAFTER = Named("model"), Named("drafter")

@@ -132,4 +132,6 @@ def _differing(a: dict[str, Any], b: dict[str, Any]) -> list[str]:
 def _shown(value: object) -> str:
     if isinstance(value, list):
         return ", ".join(map(_shown, value)) or "all"
+    if isinstance(value, dict):  # a file's prompts
+        return f"{value['name']} ({len(value['prompts'])})"
     return "not set" if value in (None, "") else str(value)

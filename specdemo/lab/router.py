@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, product
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from specdemo.decoding.params import SamplingParams
@@ -19,9 +18,10 @@ from specdemo.decoding.steps import Rule
 from specdemo.examples import load_examples
 from specdemo.lab.chart import Chart, mark
 from specdemo.lab.experiment import Experiment, LabRefused, Row, Told
-from specdemo.lab.options import DRAFTER, FILE, GAMMA, TEMPERATURE, TOKENS, OneOf, Several, option
+from specdemo.lab.options import DRAFTER, GAMMA, TEMPERATURE, TOKENS, OneOf, Several, option
 from specdemo.lab.pooled import SPEEDUP, figures, having, interval, interval_of, pooled, shown
-from specdemo.lab.prompts import TASKS, Asked, PromptOptions, TaskPrompt, prompt_ids, read_prompts
+from specdemo.lab.prompt_files import PromptSet, TaskPrompt, read_prompts, read_set
+from specdemo.lab.prompts import TASKS, Asked, PromptOptions, prompt_ids
 from specdemo.lab.runs import faults, measured
 from specdemo.models.pair_options import EMBEDDED, usual_drafters
 from specdemo.prompt_kind import features
@@ -82,8 +82,8 @@ class RouterOptions(PromptOptions):
     """Every drafter answers every prompt, of both parts."""
 
     drafters: tuple[str, ...] = option(usual_drafters(EMBEDDED), "who may draft, as `run` names them", Several(DRAFTER))
-    learn_from: str = option(
-        "", "a file of prompts to learn the rule from (this project's examples and bench prompts)", FILE
+    learn_from: PromptSet | None = option(
+        None, "a file of prompts to learn the rule from (this project's examples and bench prompts)", read_set
     )
     gamma: int = option(4, "draft length", GAMMA)
     temperature: float = option(0.0, "0 is greedy", TEMPERATURE)
@@ -98,9 +98,13 @@ class RouterOptions(PromptOptions):
         of_parts = ((LEARNING, learning), (TEST, test))
         return {(part, one.kind, one.name): one.text for part, prompts in of_parts for one in prompts}
 
-    def _learning(self) -> list[TaskPrompt]:
+    def texts(self) -> list[str]:
+        """Of both parts."""
+        return list(self.parts().values())
+
+    def _learning(self) -> Sequence[TaskPrompt]:
         if self.learn_from:
-            return read_prompts(Path(self.learn_from))
+            return self.learn_from.prompts
         examples = [TaskPrompt("examples", one["task"], one["prompt"]) for one in load_examples()]
         return examples + read_prompts(TASKS.with_name("bench.json"))
 

@@ -7,21 +7,27 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import gradio as gr
 
 from specdemo.lab.experiment import LabRefused
+from specdemo.lab.prompt_files import PromptSet
 from specdemo.lab.registry import EXPERIMENTS
+from specdemo.lab.served import SERVED
+from specdemo.remote.options import Servers
 from specdemo.ui.controls import Controls
 from specdemo.ui.desk import Desk
 from specdemo.ui.lab_brought import brought
-from specdemo.ui.lab_form import Form, FormRefused
+from specdemo.ui.lab_form import Asked, Form, FormRefused
 from specdemo.ui.lab_kept import Kept, Shelf
+from specdemo.ui.lab_prompts import taken, told
 from specdemo.ui.lab_show import LabShow
 from specdemo.ui.lab_vote import voted
 from specdemo.ui.lab_worker import LabOrder, LabWorker
-from specdemo.ui.orders import pair_and_request
+from specdemo.ui.login import account_of
+from specdemo.ui.orders import pair_and_request, readable
 from specdemo.ui.parts import Part, encode
 from specdemo.ui.replay import ClosedDesk
 from specdemo.ui.text import Sentence
@@ -32,6 +38,7 @@ from specdemo.ui.worker import Refused, at_work
 DRAIN_SECONDS = 0.25  # a closed tab is noticed as often
 WAIT_SECONDS = 0.8  # the same for a run that waits
 RESULTS_KEPT = 24  # one of each visitor
+SETS_KEPT = 48  # files of prompts
 PRIVATE: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
 
 Values = Iterator[tuple[Any, ...]]
@@ -47,10 +54,13 @@ class Lab:
         self, desk: Desk | ClosedDesk, controls: Controls, alone: Callable[..., Values], workers: dict[str, Any]
     ) -> None:
         self._desk, self._controls, self._alone, self._workers = desk, controls, alone, workers
-        self._form = Form(desk.rules, [one for one in controls.choices["drafter"] if one != "model"])
+        self._served = isinstance(getattr(desk, "spec", None), Servers)
+        drafters = [one for one in controls.choices["drafter"] if one != "model"]
+        self._form = Form(desk.rules, drafters, SERVED if self._served else EXPERIMENTS)
         self._kept: Shelf[Kept] = Shelf(RESULTS_KEPT)  # by session
+        self._sets: Shelf[PromptSet] = Shelf(SETS_KEPT)  # by session and key
         begin = encode({"forms": self._form.described(), "closed": self.closed})
-        events = ("start", "halt", "plan", "fetch", "bring", "vote")
+        events = ("start", "halt", "plan", "fetch", "bring", "vote", "prompts")
         self.view = Part("lab", begin, events=events, elem_id="sd-lab", elem_classes=["sd-part"])
         self.reply = Part("labreply", elem_id="sd-lab-reply")
 
@@ -59,8 +69,8 @@ class Lab:
         """Why nothing can be run here; results can be looked at all the same."""
         if self._desk.engine is None:
             return ("lab.replay", {})
-        if self._desk.engine.remote:
-            return ("lab.closed.remote", {})
+        if self._desk.engine.remote and not self._served:
+            return ("lab.closed.mixed", {})
         return ("lab.closed", {}) if self._desk.rules.lab_rows == 0 else None
 
     def wire(self, header: Part) -> None:
@@ -68,7 +78,7 @@ class Lab:
         inputs = [self._controls.token, *self._controls.inputs]
         self.view.start(self.run, inputs, [self.view, header], concurrency_limit=None, trigger_mode="once", **PRIVATE)
         self.view.halt(self.halt, None, None, queue=False, **PRIVATE)
-        for answer in (self.plan, self.fetch, self.bring, self.vote):
+        for answer in (self.plan, self.fetch, self.bring, self.vote, self.prompts):
             getattr(self.view, answer.__name__)(answer, None, self.reply, queue=False, **PRIVATE)
 
     def run(self, visitor: gr.Request, event: gr.EventData, token: str, *values: Any) -> Values:
@@ -99,10 +109,12 @@ class Lab:
         if asked.get("resume") and earlier is None:
             return Refused("lab.gone")
         try:
-            wanted = earlier.asked if earlier else self._form.read(asked.get("experiment"), asked.get("options"))
+            wanted = earlier.asked if earlier else self._read(visitor, asked)
         except FormRefused as refused:
             return Refused(*refused.sentence)
-        chosen = pair_and_request(self._desk, self._controls.choices, self._controls.read(values), token)
+        chosen = pair_and_request(
+            self._desk, self._controls.choices, self._controls.read(values), account_of(visitor), token
+        )
         if isinstance(chosen, Refused):
             return chosen
         turned = self._desk.pace.refuse(address_of(visitor))  # last: what is refused anyway is not counted
@@ -116,10 +128,18 @@ class Lab:
         if isinstance(worker, LabWorker):
             worker.stop.set()
 
-    def plan(self, event: gr.EventData) -> str:
+    def _read(self, visitor: gr.Request, asked: Any) -> Asked:
+        """The options of a form, whose prompts are known by their key. Raises FormRefused."""
+        mine = partial(self._sets_of, visitor.session_hash)
+        return self._form.read(asked.get("experiment"), asked.get("options"), mine)
+
+    def _sets_of(self, whose: str, key: str) -> PromptSet | None:
+        return self._sets.of((whose, key))
+
+    def plan(self, visitor: gr.Request, event: gr.EventData) -> str:
         """How many rows the options ask for, or what is wrong with them."""
         try:
-            asked = self._form.read(event._data.get("experiment"), event._data.get("options"))
+            asked = self._read(visitor, event._data)
         except FormRefused as refused:
             return _answer(plan={"wrong": refused.sentence})
         return _answer(plan={"rows": len(asked.cells)})
@@ -131,7 +151,7 @@ class Lab:
             return _answer(refused=("lab.gone", {}))
         kind = event._data.get("kind")
         result = kept.result.model_copy(update={"rows": list(kept.result.rows)})  # a run may be adding some
-        experiment = EXPERIMENTS[result.experiment]
+        experiment = kept.asked.experiment
         if kind == "csv":
             text = result.csv()
         elif kind == "md":
@@ -151,7 +171,19 @@ class Lab:
         except FormRefused as error:
             return _answer(refused=("lab.refused.file", {"message": error.sentence}))
         self._kept.put(visitor.session_hash, Kept(one.asked, one.result))
-        return _answer(run={"state": "loaded", "running": False, "say": ("lab.loaded", {}), "result": one.drawn})
+        for made in one.asked.sets:
+            self._sets.put((visitor.session_hash, made.key), made)
+        loaded = {"state": "loaded", "running": False, "say": ("lab.loaded", {}), "result": one.drawn}
+        return _answer(run=loaded, options=self._form.written(one.asked.options))
+
+    def prompts(self, visitor: gr.Request, event: gr.EventData) -> str:
+        """A file of prompts that the visitor brings, for the field of a form."""
+        try:
+            made = taken(event._data.get("name"), event._data.get("text"))
+        except LabRefused as error:
+            return _answer(refused=("lab.refused.prompts", {"message": recognise(str(error))}))
+        self._sets.put((visitor.session_hash, made.key), made)
+        return _answer(prompts={"field": readable(event._data.get("field")), "set": told(made)})
 
     def vote(self, visitor: gr.Request, event: gr.EventData) -> str:
         """The next pair of a blind vote, or which was which."""

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
-from specdemo.lab.experiment import LabRefused, Plain, missing
+from specdemo.lab.experiment import Experiment, LabRefused, Plain, missing
 from specdemo.lab.options import plain, typed
+from specdemo.lab.prompt_files import PromptSet, read_set
 from specdemo.lab.registry import EXPERIMENTS
 from specdemo.lab.result import Result, parse
+from specdemo.lab.served import SERVED
+from specdemo.recording import Known
 from specdemo.ui.lab_drawn import drawn
 from specdemo.ui.lab_form import MOST_ROWS, Asked, Form
+from specdemo.ui.lab_prompts import refuse_large
 
 LARGEST = 4 * 1024 * 1024  # bytes
 MOST_COLUMNS = 300
@@ -34,13 +38,12 @@ def brought(text: str, form: Form) -> Brought:
     if len(text) > LARGEST:
         raise LabRefused(f"The file is larger than {LARGEST >> 20} MiB, which no result of this page is.")
     result = parse(text, "The file")
-    experiment = EXPERIMENTS.get(result.experiment)
+    experiment = (SERVED if Known(pair=result.pair).remote else EXPERIMENTS).get(result.experiment)
     if experiment is None:
         raise LabRefused(f"The file is of an experiment that is not known here: {result.experiment[:40]!a}.")
     if len(result.rows) > MOST_ROWS or len(result.pair) + len(result.environment) > MOST_COLUMNS:
         raise LabRefused(f"The file holds more than the {MOST_ROWS:,} rows that a result here may have.")
-    values = {name: typed(value) for name, value in result.options.items() if value not in (None, "", [])}
-    asked = form.ask(experiment, values)
+    asked = form.ask(experiment, _values(experiment, result.options))
     if plain(asked.options) != result.options:
         raise LabRefused(f"The file holds options that {experiment.name} does not have.")
     _refuse_values(result)
@@ -51,6 +54,18 @@ def brought(text: str, form: Form) -> Brought:
         return Brought(asked, result, drawn(experiment, result))
     except Exception as error:  # rows of a stranger's making may lack anything that an experiment counts on
         raise LabRefused(f"The file's rows are not those of {experiment.name}: {error!r:.80}.") from error
+
+
+def _values(experiment: Experiment, options: dict[str, Any]) -> dict[str, str | PromptSet]:
+    """The options as they would be typed; prompts as the result holds them, and never from a path."""
+    sets = {one.name for one in fields(experiment.options) if one.metadata["read"] is read_set}
+    values: dict[str, str | PromptSet] = {}
+    for name, value in options.items():
+        if value not in (None, "", []):
+            values[name] = PromptSet.of(value) if name in sets else typed(value)
+        if isinstance(values.get(name), PromptSet):
+            refuse_large(values[name])
+    return values
 
 
 def _refuse_values(result: Result) -> None:

@@ -10,7 +10,6 @@ from specdemo.lab.ballot import FEWEST, differs, is_open, tally
 from specdemo.lab.chart import Chart, Mark
 from specdemo.lab.experiment import Experiment, Row, Told
 from specdemo.lab.heat_map import HeatMap
-from specdemo.lab.options import typed
 from specdemo.lab.result import Result
 
 LINES_SHOWN = 300  # of a table; the files have all rows
@@ -20,7 +19,6 @@ def drawn(experiment: Experiment, result: Result) -> dict[str, Any]:
     """A result with what its rows say so far."""
     return {
         "experiment": experiment.name,
-        "options": {name: "" if value is None else typed(value) for name, value in result.options.items()},
         "done": len(result.rows),
         "cells": result.cells,
         "table": _table(experiment.table(result.rows)),

@@ -6,15 +6,17 @@ The fields are those of the experiment's options, as on the command line. What a
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
 from specdemo.lab.experiment import Experiment, LabRefused, Row
 from specdemo.lab.options import DRAFTER, Named, Number, OneOf, OptionRefused, Several, options_of, typed
-from specdemo.lab.prompts import TASKS, read_prompts
+from specdemo.lab.prompt_files import PromptSet, read_prompts, read_set
+from specdemo.lab.prompts import TASKS
 from specdemo.lab.registry import EXPERIMENTS
 from specdemo.option_names import named
+from specdemo.ui.lab_prompts import told
 from specdemo.ui.orders import readable
 from specdemo.ui.text import Sentence
 from specdemo.ui.text.below import recognise
@@ -24,6 +26,7 @@ MOST_ROWS = 5000  # of a run: all of them are kept in memory, and summed anew fo
 MOST_VALUES = 32  # of one option
 MOST_DRAFTERS = 6  # every two of them are tried as a route
 MOST_CHARACTERS = 300
+LONG = {"ask": 4000}  # options that are texts of their own, with the characters that they may have
 MOST_SHOWN = 1e9  # a bound beyond it tells a person nothing
 
 # Smaller than the command's own values: a person waits for the result, and may ask for more then.
@@ -58,12 +61,24 @@ class Asked:
     options: Any
     cells: list[Row]
 
+    @property
+    def sets(self) -> list[PromptSet]:
+        """The prompts of a visitor's own that the options hold."""
+        values = [getattr(self.options, one.name) for one in fields(self.options)]
+        return [value for value in values if isinstance(value, PromptSet)]
+
 
 class Form:
-    """The forms of all experiments. rules: for visitors. drafters: the usual ones of the page's target."""
+    """The forms of all experiments. rules: for visitors. drafters: the usual ones of the page's target.
 
-    def __init__(self, rules: Rules, drafters: Collection[str]) -> None:
+    experiments: those that can be run here; the others are closed.
+    """
+
+    def __init__(
+        self, rules: Rules, drafters: Collection[str], experiments: Mapping[str, Experiment] = EXPERIMENTS
+    ) -> None:
         self._rules = rules
+        self._experiments = experiments
         self._drafters = tuple(drafters)
 
     def described(self) -> list[dict[str, Any]]:
@@ -72,27 +87,37 @@ class Form:
         return [
             {
                 "name": name,
-                "fields": [self._field(name, one, kinds) for one in fields(experiment.options) if self._offers(one)],
+                "fields": [self._field(name, one, kinds) for one in fields(known.options) if self._offers(one)],
+                "closed": None if name in self._experiments else ("lab.closed.remote", {}),
             }
-            for name, experiment in EXPERIMENTS.items()
+            for name, known in (EXPERIMENTS | self._experiments).items()
         ]
 
-    def read(self, name: Any, asked: Any) -> Asked:
-        """What was typed, by field; empty is as the command has it. Raises FormRefused."""
-        experiment = EXPERIMENTS.get(name) if isinstance(name, str) else None
+    def read(self, name: Any, asked: Any, mine: Callable[[str], PromptSet | None] = lambda key: None) -> Asked:
+        """What was typed, by field; empty is as the command has it. Raises FormRefused.
+
+        mine: the prompts that the visitor has brought, by key. Nothing that was typed is opened.
+        """
+        experiment = self._experiments.get(name) if isinstance(name, str) else None
         if experiment is None or not isinstance(asked, Mapping):
             raise FormRefused("lab.refused.unknown")
         values = {}
         for one in fields(experiment.options):
-            if text := readable(asked.get(one.name)).strip():
+            text = readable(asked.get(one.name)).strip()
+            if text and one.metadata["read"] is read_set:
+                values[one.name] = mine(text)
+                if values[one.name] is None:
+                    raise _refused(one.name, ("lab.refused.prompts.gone", {}))
+            elif text:
                 values[one.name] = text
         return self.ask(experiment, values)
 
-    def ask(self, experiment: Experiment, values: Mapping[str, str]) -> Asked:
-        """The same, of values that are typed. Raises FormRefused."""
+    def ask(self, experiment: Experiment, values: Mapping[str, str | PromptSet]) -> Asked:
+        """The same, of values that are typed and of prompts that were read. Raises FormRefused."""
         for name, text in values.items():
-            if len(text) > MOST_CHARACTERS:
-                raise _refused(name, ("lab.refused.long", {"most": str(MOST_CHARACTERS)}))
+            most = LONG.get(name, MOST_CHARACTERS)
+            if isinstance(text, str) and len(text) > most:
+                raise _refused(name, ("lab.refused.long", {"most": str(most)}))
         try:
             options = options_of(experiment.options, values)
             for one in fields(experiment.options):
@@ -106,8 +131,14 @@ class Form:
         self._refuse_rows(len(cells))
         return Asked(experiment, options, cells)
 
+    @staticmethod
+    def written(options: Any) -> dict[str, Any]:
+        """Options as the form's fields have them."""
+        values = {one.name: getattr(options, one.name) for one in fields(options)}
+        return {name: told(value) if isinstance(value, PromptSet) else _typed(value) for name, value in values.items()}
+
     def _offers(self, one: Any) -> bool:
-        """In public nobody names files and models of the machine that the page runs on."""
+        """In public nobody names models of the machine that the page runs on."""
         read = one.metadata["read"]
         return not (self._rules.public and isinstance(read, Named))
 
@@ -117,8 +148,8 @@ class Form:
         value = BEGIN_WITH[experiment].get(one.name, usual)
         field: dict[str, Any] = {
             "name": one.name,
-            "value": "" if value is None else typed(value),
-            "usual": "" if usual is None else typed(usual),  # what an empty field comes to
+            "value": _typed(value),
+            "usual": _typed(usual),  # what an empty field comes to
         }
         match read:
             case Number(kind, low, high):
@@ -129,6 +160,10 @@ class Form:
                 return field | {"as": "choice", "choices": list(named(kind))}
             case Several(OneOf(kind)):
                 return field | {"as": "checks", "choices": list(named(kind))}
+        if read is read_set:
+            return field | {"as": "prompts"}
+        if one.name in LONG:
+            return field | {"as": "long", "most": LONG[one.name]}
         return field | ({"as": "checks", "choices": list(kinds)} if one.name == "kinds" else {"as": "text"})
 
     def _refuse(self, one: Any, value: Any) -> None:
@@ -159,6 +194,10 @@ class Form:
             turned = ("lab.refused.rows", {"n": f"{rows:,}", "most": f"{MOST_ROWS:,}"})
         if turned is not None:
             raise FormRefused(turned[0], **turned[1])
+
+
+def _typed(value: Any) -> str:
+    return "" if value is None else typed(value)
 
 
 def _refused(name: str, why: Any) -> FormRefused:

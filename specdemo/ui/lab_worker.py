@@ -11,12 +11,15 @@ from typing import Any
 
 from specdemo.lab.experiment import LabRefused
 from specdemo.lab.measure import empty, fill
+from specdemo.lab.prompts import prompt_ids
 from specdemo.lab.result import Result
+from specdemo.lab.server_pair import ServerPair
 from specdemo.models.errors import MemoryShort, ModelUnavailable, PairRefused
 from specdemo.ui import worker
 from specdemo.ui.desk import Desk, sentence
 from specdemo.ui.lab_drawn import drawn
 from specdemo.ui.lab_form import Asked
+from specdemo.ui.text import Sentence
 from specdemo.ui.worker import Ended, Loading, Refused
 
 SHOW_SECONDS = 1.0  # between two tables
@@ -64,7 +67,11 @@ class LabWorker(worker.Worker):
                 return Refused(f"lab.other.{what}", {"names": ", ".join(names)})
             result = self.order.earlier.model_copy(deep=True)
         self.result, self.running = result, True
+        pair = ServerPair(pair) if asked.experiment.served else pair
         try:
+            turned = self._too_long(pair)
+            if turned is not None:
+                return Refused(*turned)
             stopped = self._fill(pair, result)
         except MemoryShort:
             raise
@@ -73,6 +80,13 @@ class LabWorker(worker.Worker):
         if stopped and not self.stop.is_set():
             return Ended(stopped, why=("lab.seconds", {"seconds": f"{self.desk.rules.seconds:g}"}))
         return Ended(stopped)
+
+    def _too_long(self, pair: Any) -> Sentence | None:
+        """Why a prompt takes more tokens than this page reads; raises LabRefused."""
+        if self.desk.rules.prompt_tokens is None:
+            return None
+        longest = max(len(prompt_ids(pair, text)) for text in self.order.asked.options.texts())
+        return self.desk.rules.refuse_prompt(longest)
 
     def _fill(self, pair: Any, result: Result) -> bool:
         """Measure what is missing; whether it was ended before all was. The last of what there is, is always told."""

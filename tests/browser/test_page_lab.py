@@ -33,6 +33,7 @@ def test_an_experiment_is_run_cancelled_resumed_and_kept(open_page: Callable[...
         expect(page.locator("[data-lab=plan]")).to_contain_text("take a whole number from 0 to 16")
         page.locator("#sd-lab-gammas").fill("2")
         page.locator("#sd-lab-max_new_tokens").fill("8")
+        _brings_prompts(page, tmp_path / "mine.jsonl")
         expect(page.locator("[data-lab=plan]")).to_have_text("6 rows")
         assert violations(page) == []
         page.locator("[data-lab=run]").click()
@@ -57,6 +58,32 @@ def test_an_experiment_is_run_cancelled_resumed_and_kept(open_page: Callable[...
     finally:
         world.go.set()
         next(served, None)
+
+
+def _brings_prompts(page: Page, file: Path) -> None:
+    """First what is none; then two kinds, kept while another experiment is looked at, and taken away again."""
+    choose, plan = page.locator("#sd-lab-prompts"), page.locator("[data-lab=plan]")
+    file.write_text('{"prompt": "<b>x</b>"}\n{"prompt": ""}', "utf-8")
+    choose.set_input_files(file)
+    expect(page.locator("[data-lab=told]")).to_contain_text("mine.jsonl, line 2: `prompt` should be a text")
+    lines = [json.dumps({"prompt": f"<b>{n}</b>", "kind": "<i>one</i>" if n else "two"}) for n in range(4)]
+    file.write_text("\n".join(lines), "utf-8")
+    choose.set_input_files(file)
+    place = page.locator("[data-field=prompts]")
+    expect(place).to_contain_text("mine.jsonl, 4 prompts")
+    expect(choose).to_be_focused()
+    expect(plan).to_have_text("4 rows")
+    assert page.locator("#sd-lab-gammas").input_value() == "2"
+    page.locator("[data-field=kinds] label", has_text="<i>one</i>").click()
+    expect(plan).to_have_text("3 rows")
+    page.get_by_role("button", name="Temperature sweep").click()
+    expect(place).to_contain_text("mine.jsonl, 4 prompts")
+    page.get_by_role("button", name="Kinds of prompts").click()
+    page.locator("#sd-lab-gammas").fill("2")
+    page.locator("#sd-lab-max_new_tokens").fill("8")
+    assert violations(page) == []
+    place.get_by_role("button", name="Remove").click()
+    page.locator("#sd-lab-per_kind").fill("1")
 
 
 def _downloads(page: Page, folder: Path) -> dict[str, Path]:

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from specdemo.lab.prompt_files import PromptSet, read_set
 from tests.bench.conftest import tiny_target  # noqa: F401
 
 
 @pytest.fixture
-def prompts(tmp_path: Path) -> str:
+def prompts(tmp_path: Path) -> PromptSet:
     """Two kinds."""
     path = tmp_path / "prompts.jsonl"
     lines = (
@@ -19,4 +20,4 @@ def prompts(tmp_path: Path) -> str:
         '{"kind": "code", "prompt": "x"}',
     )
     path.write_text("\n".join(lines), "utf-8")
-    return str(path)
+    return read_set(str(path))

@@ -16,6 +16,7 @@ from specdemo.drafters.model import ModelDrafter
 from specdemo.lab import diagnose as lab
 from specdemo.lab.diagnose import DIAGNOSE, DiagnoseOptions, cost_model, positions, rule_faults
 from specdemo.lab.experiment import Row
+from specdemo.lab.prompt_files import PromptSet
 from specdemo.lab.roofline import Bound, footprint, roof
 from specdemo.lab.witness import divergence, expected_acceptance, total_variation
 from specdemo.models.precision import Precision
@@ -36,7 +37,7 @@ def _no_ceilings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lab, "_ceilings", lambda pair: row | {"flops per token": 20.0})
 
 
-def examined(prompts: str, pair: Any = None, **options: Any) -> list[Row]:
+def examined(prompts: PromptSet, pair: Any = None, **options: Any) -> list[Row]:
     settings = {"gamma": 3, "temperature": 1.0, "max_new_tokens": 120, "per_kind": 1} | options
     return rows_of(DIAGNOSE, pair or Fixed(), DiagnoseOptions(prompts=prompts, **settings))
 
@@ -46,6 +47,12 @@ def of_prompts(rows: list[Row]) -> list[Row]:
 
 
 # --- Distributions ---------------------------------------------------------------------------------------------------
+
+
+def test_one_prompt_can_be_looked_at_alone() -> None:
+    cells = DIAGNOSE.cells(DiagnoseOptions(ask="Write a Python function."))
+    assert cells == [{"kind": "device", "prompt": ""}, {"kind": "code", "prompt": "1"}]
+    assert DiagnoseOptions(ask="Write it.").texts() == ["Write it."] and len(DIAGNOSE.cells(DiagnoseOptions())) == 7
 
 
 def test_distances_are_those_of_the_papers() -> None:
@@ -69,7 +76,9 @@ def test_shared_noise_accepts_what_the_pairwise_sum_says_and_what_races_do() -> 
 
 
 @pytest.mark.parametrize("rule", [Rule.REJECTION, Rule.SHARED_NOISE])
-def test_every_position_shows_the_two_models_as_they_are_and_a_right_rule_is_right(prompts: str, rule: Rule) -> None:
+def test_every_position_shows_the_two_models_as_they_are_and_a_right_rule_is_right(
+    prompts: PromptSet, rule: Rule
+) -> None:
     rows = of_prompts(examined(prompts, rule=rule))
     should = expected_acceptance(P, Q, rule)
     places = positions(rows)
@@ -94,14 +103,14 @@ def bias(monkeypatch: pytest.MonkeyPatch, factor: float) -> None:
 
 @pytest.mark.parametrize(("factor", "meaning"), [(1.5, "drafts are lost"), (0.5, "no longer the target's own")])
 def test_a_rule_that_accepts_too_little_or_too_much_is_called_a_fault(
-    prompts: str, monkeypatch: pytest.MonkeyPatch, factor: float, meaning: str
+    prompts: PromptSet, monkeypatch: pytest.MonkeyPatch, factor: float, meaning: str
 ) -> None:
     bias(monkeypatch, factor)
     said = DIAGNOSE.findings(examined(prompts, max_new_tokens=200))
     assert said[0].startswith("FAULT: the rule accepts") and meaning in said[0] and "say 0.800" in said[0]
 
 
-def test_greedy_no_chance_excuses_a_refusal(prompts: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_greedy_no_chance_excuses_a_refusal(prompts: PromptSet, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both say the same token always; distances are those of the models, not of what greedy makes of them."""
 
     class Agreeing(Fixed):
@@ -117,7 +126,9 @@ def test_greedy_no_chance_excuses_a_refusal(prompts: str, monkeypatch: pytest.Mo
     assert "with no chance in it" in rule_faults(rows)[0]
 
 
-def test_block_is_measured_against_what_rejection_would_accept(prompts: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_block_is_measured_against_what_rejection_would_accept(
+    prompts: PromptSet, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rows = of_prompts(examined(prompts, rule=Rule.BLOCK))
     assert rule_faults(rows)[0].startswith("The rule does what it should: block accepts +0.")
     right = verification.block
@@ -128,7 +139,7 @@ def test_block_is_measured_against_what_rejection_would_accept(prompts: str, mon
 # --- Costs -----------------------------------------------------------------------------------------------------------
 
 
-def causes(prompts: str, monkeypatch: pytest.MonkeyPatch, world: World, **options: Any) -> list[str]:
+def causes(prompts: PromptSet, monkeypatch: pytest.MonkeyPatch, world: World, **options: Any) -> list[str]:
     rows = examined(prompts, at_its_own_time(world, monkeypatch), max_new_tokens=1 + 60, temperature=0.0, **options)
     return DIAGNOSE.findings(rows)
 
@@ -137,7 +148,7 @@ def dearest(said: list[str]) -> str:
     return next(sentence for sentence in said if sentence.startswith("Costs most"))
 
 
-def test_the_dearest_cause_comes_first_with_what_it_costs(prompts: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_dearest_cause_comes_first_with_what_it_costs(prompts: PromptSet, monkeypatch: pytest.MonkeyPatch) -> None:
     slow = causes(prompts, monkeypatch, World(first(3), c=1.0))
     assert dearest(slow).startswith("Costs most: drafting (1.00 of a plain step a token)")
     assert "4.00× instead of 1.00×" in dearest(slow)
@@ -148,20 +159,20 @@ def test_the_dearest_cause_comes_first_with_what_it_costs(prompts: str, monkeypa
     assert "No draft length pays" not in " ".join(deaf)
 
 
-def test_where_nothing_pays_it_says_to_batch_instead(prompts: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_nothing_pays_it_says_to_batch_instead(prompts: PromptSet, monkeypatch: pytest.MonkeyPatch) -> None:
     said = causes(prompts, monkeypatch, World(first(0), c=0.5))
     assert any("answer several requests at a time" in sentence for sentence in said)
     assert any("Take γ 0" in sentence for sentence in said)
 
 
-def test_the_costs_of_all_prompts_are_the_worlds(prompts: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_costs_of_all_prompts_are_the_worlds(prompts: PromptSet, monkeypatch: pytest.MonkeyPatch) -> None:
     world = at_its_own_time(World(first(1), v=lambda k: 1 + 0.1 * k, c=0.2), monkeypatch)
     model = cost_model(of_prompts(examined(prompts, world, max_new_tokens=1 + 60, temperature=0.0)))
     assert (model.c, model.slope, model.o, model.drafts) == pytest.approx((0.2, 0.1, 0.0, 29.5 / 30), abs=0.02)
     assert model.alpha == pytest.approx(0.5, abs=0.02)
 
 
-def test_the_text_that_copies_is_found(prompts: str) -> None:
+def test_the_text_that_copies_is_found(prompts: PromptSet) -> None:
     assert lab._copied([1, 2, 3, 4, 1, 2], [3, 4, 1, 2, 3]) == {"looked up": 4, "lookup found": 4, "lookup right": 4}
     assert lab._copied([1, 2], [3, 4, 5]) == {"looked up": 2, "lookup found": 0, "lookup right": 0}
 
@@ -169,7 +180,7 @@ def test_the_text_that_copies_is_found(prompts: str) -> None:
 # --- The device ------------------------------------------------------------------------------------------------------
 
 
-def test_a_step_is_bound_by_what_it_comes_near(prompts: str) -> None:
+def test_a_step_is_bound_by_what_it_comes_near(prompts: PromptSet) -> None:
     one = SimpleNamespace(weights=80.0, per_token=0.1, flops=20.0)
     assert roof(one, held=100, seconds=1.0, bytes_per_second=100.0, flops_per_second=1000.0).memory == pytest.approx(
         0.9
@@ -194,6 +205,8 @@ def test_a_step_reads_every_weight_once_and_keys_and_values_for_each_token() -> 
     assert (of.weights, of.per_token, of.flops) == (4 * count, 4 * 2 * 3 * 2 * 16, 2 * count)
 
 
-def test_what_is_said_of_the_device_follows_from_the_plain_step(prompts: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_said_of_the_device_follows_from_the_plain_step(
+    prompts: PromptSet, monkeypatch: pytest.MonkeyPatch
+) -> None:
     said = causes(prompts, monkeypatch, World(first(2), c=0.1))
     assert any("reaches 80% of what a copy moves and 2% of a product's rate: it is bound by memory" in s for s in said)

@@ -12,6 +12,7 @@ from specdemo.decoding.runner import Output
 from specdemo.lab import batch as lab
 from specdemo.lab.batch import BATCH, BatchOptions, batches_of, crossing, speedup, throughput
 from specdemo.lab.experiment import LabRefused, Row
+from specdemo.lab.prompt_files import PromptSet
 from specdemo.models.lean import lean_runner
 from tests.lab.rows import rows_of
 from tests.lab.worlds import CERTAIN, World, at_its_own_time, first
@@ -45,13 +46,17 @@ class Rows:
         assert source > target
 
 
-def measured(monkeypatch: pytest.MonkeyPatch, prompts: str, slope: float, c: float, **options: object) -> list[Row]:
+def measured(
+    monkeypatch: pytest.MonkeyPatch, prompts: PromptSet, slope: float, c: float, **options: object
+) -> list[Row]:
     world = at_its_own_time(World(first(2), c=c), monkeypatch)
     monkeypatch.setattr(lab, "rows_runner", lambda runner: Rows(world, slope))
     return rows_of(BATCH, world, BatchOptions(prompts=prompts, gamma=4, max_new_tokens=NEW, **options))
 
 
-def test_throughput_and_latency_are_what_the_costs_make_them(prompts: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_throughput_and_latency_are_what_the_costs_make_them(
+    prompts: PromptSet, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rows = measured(monkeypatch, prompts, slope=0.1, c=0.05, batches=(1, 4), requests=4)
     for row, size in zip(rows, (1, 4), strict=True):
         plain, draft, last = 1 + 0.1 * size, 1 + 0.1 * 5 * size + 0.05 * 4 * size, 1 + 0.1 * 3 * size + 0.05 * 2 * size
@@ -67,7 +72,7 @@ def test_throughput_and_latency_are_what_the_costs_make_them(prompts: str, monke
     assert BATCH.table(rows)[1]["mean acceptance length"] == "3.00"
 
 
-def test_it_says_where_speculation_stops_paying(prompts: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_says_where_speculation_stops_paying(prompts: PromptSet, monkeypatch: pytest.MonkeyPatch) -> None:
     """3 tokens for (1 + 0.1 * 5 B) against one for (1 + 0.1 B): equal at B = 10."""
     rows = measured(monkeypatch, prompts, slope=0.1, c=0.0, batches=(1, 8, 16))
     said = BATCH.findings(rows)
@@ -83,7 +88,7 @@ def test_a_crossing_lies_between_sizes_on_a_logarithmic_scale() -> None:
     assert crossing([(1, 0.9), (4, 0.8)]) is None and crossing([(1, 1.2), (4, 1.1)]) is None
 
 
-def test_rows_that_end_sooner_leave_and_wait_less(prompts: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_that_end_sooner_leave_and_wait_less(prompts: PromptSet, monkeypatch: pytest.MonkeyPatch) -> None:
     """An end of text that the three prompts meet after different numbers of tokens."""
     world = at_its_own_time(World(first(0), c=0.0, eos_ids=frozenset({0})), monkeypatch)
     made = Rows(world, 0.0)
@@ -98,7 +103,7 @@ def test_every_size_answers_the_same_requests() -> None:
     assert batches_of([1, 2, 3], 2) == [[1, 2], [3, 1]] and batches_of([1, 2, 3, 4], 4) == [[1, 2, 3, 4]]
 
 
-def test_a_row_that_writes_other_words_is_a_fault(prompts: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_row_that_writes_other_words_is_a_fault(prompts: PromptSet, monkeypatch: pytest.MonkeyPatch) -> None:
     class Wrong(Rows):
         def forward(
             self, ids: Tensor, starts: Sequence[int], first: int = 0, rows: int | None = None, aux=()
@@ -113,7 +118,7 @@ def test_a_row_that_writes_other_words_is_a_fault(prompts: str, monkeypatch: pyt
     assert BATCH.findings(rows)[-1].startswith("FAULT: 12 answers")
 
 
-def test_what_cannot_be_batched_is_refused_in_a_sentence(prompts: str) -> None:
+def test_what_cannot_be_batched_is_refused_in_a_sentence(prompts: PromptSet) -> None:
     with pytest.raises(LabRefused, match="--requests"):
         BATCH.cells(BatchOptions(prompts=prompts, batches=(4,), requests=2))
     world = World()

@@ -6,6 +6,7 @@ import pytest
 
 from specdemo.lab.experiment import Row
 from specdemo.lab.pooled import interval_of, pooled
+from specdemo.lab.prompt_files import PromptSet
 from specdemo.lab.tasks import TASKS, TaskOptions
 from specdemo.race import RequestRefused
 from tests.lab.rows import made, rows_of
@@ -15,7 +16,7 @@ from tests.threads import one_thread  # noqa: F401
 PASSES = 10
 
 
-def test_every_figure_is_what_the_costs_and_hits_make_it(prompts: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_figure_is_what_the_costs_and_hits_make_it(prompts: PromptSet, monkeypatch: pytest.MonkeyPatch) -> None:
     world = at_its_own_time(World(first(2), v=lambda k: 1 + 0.05 * k, c=0.1), monkeypatch)
     rows = rows_of(TASKS, world, TaskOptions(prompts=prompts, gammas=(4, 0), max_new_tokens=1 + 3 * PASSES))
     found = pooled([row for row in rows if row["γ"] == 4 and row["kind"] == "chat"])
@@ -34,13 +35,13 @@ def test_every_figure_is_what_the_costs_and_hits_make_it(prompts: str, monkeypat
     assert {row["texts"] for row in rows} == {"bit-identical"}
 
 
-def test_a_padded_plain_step_is_taken_for_the_unpadded_one(prompts: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_padded_plain_step_is_taken_for_the_unpadded_one(prompts: PromptSet, monkeypatch: pytest.MonkeyPatch) -> None:
     world = at_its_own_time(World(first(4), c=0.0, padding=1.25), monkeypatch)
     rows = rows_of(TASKS, world, TaskOptions(prompts=prompts, gammas=(4,), max_new_tokens=51))
     assert pooled(rows)["speedup"] == pytest.approx(5 / 1.25) and pooled(rows)["v"] == pytest.approx(1.25)
 
 
-def test_it_stops_within_a_step_and_refuses_before_it_measures(prompts: str) -> None:
+def test_it_stops_within_a_step_and_refuses_before_it_measures(prompts: PromptSet) -> None:
     world, options = World(), TaskOptions(prompts=prompts)
     running = TASKS.run(world, options, TASKS.cells(options))
     for _ in range(5):

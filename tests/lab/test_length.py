@@ -6,12 +6,13 @@ import pytest
 
 from specdemo.lab.length import LENGTH, LengthOptions
 from specdemo.lab.pooled import pooled
+from specdemo.lab.prompt_files import PromptSet
 from tests.lab.rows import rows_of
 from tests.lab.worlds import World, at_its_own_time, first, follows
 from tests.threads import one_thread  # noqa: F401
 
 
-def test_it_grows_where_more_drafts_are_right_later(prompts: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_grows_where_more_drafts_are_right_later(prompts: PromptSet, monkeypatch: pytest.MonkeyPatch) -> None:
     world = at_its_own_time(World(lambda i, at: i < (1 if at < 100 else 3), c=0.1), monkeypatch)
     rows = rows_of(LENGTH, world, LengthOptions(prompts=prompts, checkpoints=(100, 20, 200, 300)))
     assert [(row["from"], row["to"]) for row in rows[:4]] == [(1, 20), (20, 100), (100, 200), (200, 300)]
@@ -27,7 +28,7 @@ def test_it_grows_where_more_drafts_are_right_later(prompts: str, monkeypatch: p
     assert until == pytest.approx(plain / (1.4 * (99 / 2 + 200 / 4)), abs=0.03), "all of it, until then"
 
 
-def test_it_shrinks_where_verification_grows_dear(prompts: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_shrinks_where_verification_grows_dear(prompts: PromptSet, monkeypatch: pytest.MonkeyPatch) -> None:
     world = at_its_own_time(World(first(2), c=0.0), monkeypatch)
     world.v = lambda k: 2.0 if k and world.target_twin.length > 110 else 1.0
     rows = rows_of(LENGTH, world, LengthOptions(prompts=prompts, checkpoints=(100, 200)))
@@ -36,7 +37,7 @@ def test_it_shrinks_where_verification_grows_dear(prompts: str, monkeypatch: pyt
     assert "comes first: a pass went from 1.0" in why and "(v 1.0" in why
 
 
-def test_answers_that_end_sooner_are_left_out_and_said(prompts: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_answers_that_end_sooner_are_left_out_and_said(prompts: PromptSet, monkeypatch: pytest.MonkeyPatch) -> None:
     world = at_its_own_time(World(first(2)), monkeypatch)
     world.eos_ids = frozenset({follows(world.tokenizer.encode("x")[-1])})  # the first token already
     rows = rows_of(LENGTH, world, LengthOptions(prompts=prompts, kinds=("code",), checkpoints=(16, 128)))

@@ -20,7 +20,7 @@ from specdemo.decoding.verification import Judgement
 from specdemo.lab import quality as lab
 from specdemo.lab.experiment import LabRefused, Row
 from specdemo.lab.likeness import bleu, means_differ, rouge_l, words_differ
-from specdemo.lab.prompts import read_prompts
+from specdemo.lab.prompt_files import PromptSet, read_prompts, read_set
 from specdemo.lab.quality import QUALITY, QualityOptions, perplexity, surprise
 from tests.lab.fixed import Fixed, P, always
 from tests.lab.rows import rows_of
@@ -95,11 +95,11 @@ def test_surprise_is_the_target_s_own_log_probability(monkeypatch: pytest.Monkey
 # --- Lanes -----------------------------------------------------------------------------------------------------------
 
 
-def compared(prompts: str, pair: Any, **options: Any) -> list[Row]:
+def compared(prompts: PromptSet, pair: Any, **options: Any) -> list[Row]:
     return rows_of(QUALITY, pair, QualityOptions(prompts=prompts, **({"max_new_tokens": 40} | options)))
 
 
-def test_the_same_words_are_the_same_quality(prompts: str) -> None:
+def test_the_same_words_are_the_same_quality(prompts: PromptSet) -> None:
     rows = compared(prompts, World(first(2)))
     assert QUALITY.findings(rows) == [
         "Quality is unchanged, because the words are: 3 of 3 answers are the same, token by token."
@@ -108,7 +108,9 @@ def test_the_same_words_are_the_same_quality(prompts: str) -> None:
     assert (line["the same"], line["ROUGE-L"], line["BLEU"], line["plain perplexity"]) == ("3", "1.00", "100.0", "1.00")
 
 
-def test_other_words_where_the_same_were_promised_are_a_fault(prompts: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_words_where_the_same_were_promised_are_a_fault(
+    prompts: PromptSet, monkeypatch: pytest.MonkeyPatch
+) -> None:
     right = Dice.judge
 
     def wrong(self: Dice, logits: torch.Tensor, draft: Draft) -> tuple[torch.Tensor, Judgement]:
@@ -120,7 +122,7 @@ def test_other_words_where_the_same_were_promised_are_a_fault(prompts: str, monk
     assert said[0].startswith("FAULT: chat, prompt 1: the answers part at token 4") and "0 of 3" in said[-1]
 
 
-def test_an_exact_rule_leaves_the_distribution_as_it_is(prompts: str) -> None:
+def test_an_exact_rule_leaves_the_distribution_as_it_is(prompts: PromptSet) -> None:
     rows = compared(prompts, Fixed(), temperature=1.0, repeats=10, gamma=3)
     said = QUALITY.findings(rows)
     assert said[0].startswith("No difference is found") and "30 pairs" in said[0]
@@ -130,7 +132,7 @@ def test_an_exact_rule_leaves_the_distribution_as_it_is(prompts: str) -> None:
         assert log(perplexity(rows, side)) == pytest.approx(entropy, abs=0.1)
 
 
-def test_a_wrong_rule_is_told_from_a_right_one(prompts: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_rule_is_told_from_a_right_one(prompts: PromptSet, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every draft is accepted, so that the lane writes the draft's distribution."""
     right = Sampler.uniforms
     monkeypatch.setattr(Sampler, "uniforms", lambda *of: right(*of) * 0)
@@ -138,12 +140,12 @@ def test_a_wrong_rule_is_told_from_a_right_one(prompts: str, monkeypatch: pytest
     assert said[0].startswith("The two lanes differ")
 
 
-def test_few_answers_prove_nothing_and_it_says_so(prompts: str) -> None:
+def test_few_answers_prove_nothing_and_it_says_so(prompts: PromptSet) -> None:
     said = QUALITY.findings(compared(prompts, Fixed(), temperature=1.0, gamma=3))
     assert "3 pairs can prove nothing" in said[1]
 
 
-def test_under_shared_noise_words_are_compared_at_any_temperature(prompts: str) -> None:
+def test_under_shared_noise_words_are_compared_at_any_temperature(prompts: PromptSet) -> None:
     rows = compared(prompts, Fixed(), temperature=1.0, rule=Rule.SHARED_NOISE, gamma=3)
     assert QUALITY.findings(rows)[0].startswith("Quality is unchanged, because the words are")
 
@@ -162,7 +164,7 @@ def test_answers_are_held_against_references_where_there_are_some(tmp_path: Path
     ]
     path.write_text("\n".join(map(json.dumps, lines)), "utf-8")
     assert [prompt.reference for prompt in read_prompts(path)] == ["one two three four", "five six two one"]
-    right, wrong, both = QUALITY.table(compared(str(path), Echo()))
+    right, wrong, both = QUALITY.table(compared(read_set(str(path)), Echo()))
     assert right["drafted ROUGE-L to references"] == "1.00" and right["drafted BLEU to references"] == "100.0"
     assert wrong["plain ROUGE-L to references"] == "0.25" and both["plain ROUGE-L to references"] == "0.62"
     path.write_text('{"prompt": "x", "reference": {"a": 1}}', "utf-8")
@@ -170,7 +172,7 @@ def test_answers_are_held_against_references_where_there_are_some(tmp_path: Path
         read_prompts(path)
 
 
-def test_answers_are_compared_in_meaning_where_a_model_is_given(prompts: str, tmp_path: Path) -> None:
+def test_answers_are_compared_in_meaning_where_a_model_is_given(prompts: PromptSet, tmp_path: Path) -> None:
     """The mean of the states of a tiny model; and what is no model is refused before anything is measured."""
     from specdemo.lab.embedding import Embedder
     from tests.distill.tiny_target import tiny_target

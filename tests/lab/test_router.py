@@ -9,6 +9,7 @@ import pytest
 from specdemo import cli
 from specdemo.lab.experiment import LabRefused, Row
 from specdemo.lab.pooled import pooled
+from specdemo.lab.prompt_files import read_set
 from specdemo.lab.result import read
 from specdemo.lab.router import ROUTER, Route, RouterOptions, learned
 from specdemo.prompt_kind import features
@@ -35,8 +36,8 @@ def test_it_learns_the_route_elsewhere_and_wins_where_each_drafter_has_its_own_p
         "thorough": lambda i, at: world.prompt_length > 18,
     }
     options = RouterOptions(
-        prompts=write(tmp_path / "test.jsonl", *(f"{text} z" for text in SHORT + LONG)),
-        learn_from=write(tmp_path / "learn.jsonl", *SHORT, *LONG),
+        prompts=read_set(write(tmp_path / "test.jsonl", *(f"{text} z" for text in SHORT + LONG))),
+        learn_from=read_set(write(tmp_path / "learn.jsonl", *SHORT, *LONG)),
         drafters=("brief", "thorough"),
         max_new_tokens=41,
     )
@@ -83,7 +84,7 @@ def test_a_route_that_was_luck_does_not_win() -> None:
 
 
 def test_what_is_tested_on_is_not_learned_from(tmp_path: Path) -> None:
-    both = write(tmp_path / "both.jsonl", "hello")
+    both = read_set(write(tmp_path / "both.jsonl", "hello"))
     with pytest.raises(LabRefused, match="both learned from and tested on: 'hello'"):
         ROUTER.cells(RouterOptions(prompts=both, learn_from=both, drafters=("a", "b")))
     with pytest.raises(LabRefused, match="at least two drafters"):

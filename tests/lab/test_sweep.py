@@ -9,6 +9,7 @@ from specdemo.decoding.steps import Rule
 from specdemo.drafters.model import ModelDrafter
 from specdemo.lab.experiment import Row
 from specdemo.lab.pooled import having, pooled
+from specdemo.lab.prompt_files import PromptSet
 from specdemo.lab.sweep import SWEEP, SweepOptions
 from tests.lab.rows import made, rows_of
 from tests.lab.worlds import World, at_its_own_time, first
@@ -17,7 +18,7 @@ from tests.threads import one_thread  # noqa: F401
 
 
 def test_where_the_same_drafts_are_right_at_every_temperature_none_repairs(
-    prompts: str, monkeypatch: pytest.MonkeyPatch
+    prompts: PromptSet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = at_its_own_time(World(first(2), c=0.1), monkeypatch)
     options = SweepOptions(prompts=prompts, gammas=(1, 2, 4), temperatures=(0.0, 1.0), max_new_tokens=31)
@@ -42,7 +43,7 @@ def always(logits: torch.Tensor) -> ChainRunner:
     return ChainRunner(Tables((logits[None], logits.expand(7, 7))))
 
 
-def test_acceptance_at_a_temperature_is_one_less_the_total_variation_there(prompts: str) -> None:
+def test_acceptance_at_a_temperature_is_one_less_the_total_variation_there(prompts: PromptSet) -> None:
     world = World()
     world.target, world.target_twin, world.drafter = always(ALIKE), always(ALIKE), ModelDrafter(always(OTHER))
     temperatures = (0.5, 2.0)

@@ -13,7 +13,9 @@ from specdemo.ui.text.below import SENTENCES, recognise
 
 ROOT = Path(__file__).parents[2] / "specdemo"
 SERVERS = [ROOT / "remote" / f"{name}.py" for name in ("endpoint", "lane", "racing")]
-FLOORS = [*ROOT.glob("models/*.py"), *ROOT.glob("drafters/*.py"), *SERVERS, ROOT / "race.py", ROOT / "trace_files.py"]
+PROMPTS = [ROOT / "lab" / "prompt_files.py", ROOT / "ui" / "lab_prompts.py"]
+ALONE = [ROOT / "race.py", ROOT / "trace_files.py"]
+FLOORS = [*ROOT.glob("models/*.py"), *ROOT.glob("drafters/*.py"), *SERVERS, *PROMPTS, *ALONE]
 REPLAY = ROOT / "ui" / "replay.py"
 SAYING = {
     "ModelUnavailable",
@@ -23,6 +25,7 @@ SAYING = {
     "RequestRefused",
     "RemoteFault",
     "TraceFileRefused",
+    "LabRefused",
     "progress",
     "watch",
 }

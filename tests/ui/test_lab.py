@@ -81,7 +81,7 @@ def test_what_a_form_begins_with_may_be_run_in_public_and_has_its_words(name: st
         ({"policies": "fixed,<b>"}, "take one of fixed"),
         ({"kinds": "nonsense"}, "There is no kind"),
         ({"kinds": "x" * 400}, "longer than 300 characters"),
-        ({"prompts": "/nowhere.json"}, "holds no prompts"),
+        ({"prompts": "/etc/passwd"}, "no longer kept here"),
         ({"repeats": "10000", "gammas": "1,2,3,4,5"}, f"at most {MOST_ROWS}"),
     ],
 )
@@ -98,8 +98,9 @@ def test_what_is_no_form_is_refused() -> None:
 
 
 def test_in_public_nobody_names_files_or_models_or_asks_for_hours() -> None:
-    assert "prompts" not in begin_with(PUBLIC_FORM, "tasks") and "embedding" not in begin_with(PUBLIC_FORM, "quality")
-    assert refusal(PUBLIC_FORM, prompts="/etc/passwd")[1]["why"][0] == "lab.refused.host"
+    assert "embedding" in begin_with(OWN_FORM, "quality") and "embedding" not in begin_with(PUBLIC_FORM, "quality")
+    assert refusal(PUBLIC_FORM, prompts="/etc/passwd")[1]["why"][0] == "lab.refused.prompts.gone"
+    assert refusal(PUBLIC_FORM, "quality", embedding="/tmp/model")[1]["why"][0] == "lab.refused.host"
     assert refusal(PUBLIC_FORM, "router", drafters="ngram,/tmp/model")[0] == "refused.model"
     assert refusal(PUBLIC_FORM, max_new_tokens="4000")[1]["why"] == ("lab.refused.most", {"most": "512"})
     assert refusal(PUBLIC_FORM, gammas="1,2,3,4,5,6,7,8", repeats="5")[0] == "lab.refused.rows"
@@ -254,8 +255,8 @@ def test_files_and_plans_are_answered(kept: dict[str, Any]) -> None:
         return SimpleNamespace(_data=data)
 
     assert json.loads(lab.fetch(visitor, event(kind="json")))["refused"][0] == "lab.gone"
-    assert json.loads(lab.plan(event(experiment="tasks", options=SHORT)))["plan"] == {"rows": 2}
-    wrong = json.loads(lab.plan(event(experiment="tasks", options={"gammas": "x"})))["plan"]["wrong"]
+    assert json.loads(lab.plan(visitor, event(experiment="tasks", options=SHORT)))["plan"] == {"rows": 2}
+    wrong = json.loads(lab.plan(visitor, event(experiment="tasks", options={"gammas": "x"})))["plan"]["wrong"]
     assert wrong[1]["name"] == "@lab.o.gammas"
     answer = json.loads(lab.bring(visitor, event(text=json.dumps(kept))))
     assert answer["run"]["result"]["done"] == 2

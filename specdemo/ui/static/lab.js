@@ -1,13 +1,17 @@
 /* The Lab: a view in the race's place, opened by the header or by ?view=lab. A run goes on while the race is looked at. */
 sd.parts.lab = (element, { props, watch, trigger }) => {
   const view = element.querySelector(".sd-lab"), find = (name) => element.querySelector(`[data-lab="${name}"]`);
-  const MIB = 1048576, LARGEST = 4 * MIB, MOST_MAPS = 12;
+  const MIB = 1048576, LARGEST = 4 * MIB, LARGEST_PROMPTS = MIB / 2, MOST_MAPS = 12;
   let forms = [], closed = null, chosen = null, run = null, racing = false, since = 0, before = 0, plan = null, wanted = null;
 
-  const form = sd.labForm(find("form"), () => { clearTimeout(wanted); wanted = setTimeout(ask, 300); });
+  const form = sd.labForm(find("form"), () => { clearTimeout(wanted); wanted = setTimeout(ask, 300); }, async (field, file) => {
+    if (file.size > LARGEST_PROMPTS) return tell(["lab.large.prompts", { size: Math.ceil(file.size / 1024), most: LARGEST_PROMPTS / 1024 }]);
+    trigger("prompts", { field, name: file.name, text: await file.text() });
+  });
   const vote = sd.labVote(find("vote"), trigger);
   const running = () => Boolean(run?.running);
-  const ask = () => trigger("plan", { experiment: chosen, options: form.read() });
+  const shut = () => closed ?? forms.find((one) => one.name === chosen)?.closed;
+  const ask = () => shut() || trigger("plan", { experiment: chosen, options: form.read() });
 
   function open(on) {
     if (on !== view.hidden) return;
@@ -23,10 +27,16 @@ sd.parts.lab = (element, { props, watch, trigger }) => {
 
   function choose(name, options = {}) {
     chosen = name;
-    form.draw(forms.find((one) => one.name === name).fields.map((field) => ({ ...field, value: options[field.name] ?? field.value })));
+    form.draw(forms.find((one) => one.name === name).fields.map((field) => ({ ...field, value: options[field.name] ?? begins(field) })));
     plan = null;
     draw();
     if (!view.hidden) ask();
+  }
+
+  /* Prompts of one's own stay while experiments are looked at, and all of them are taken. */
+  function begins({ name, as, value }) {
+    if (as === "prompts") return undefined;
+    return form.has("prompts") && (name === "per_kind" || name === "kinds") ? "" : value;
   }
 
   const clock = (seconds) => `${Math.floor(seconds / 60)}:${String(Math.floor(seconds % 60)).padStart(2, "0")}`;
@@ -53,9 +63,9 @@ sd.parts.lab = (element, { props, watch, trigger }) => {
 
   function buttons() {
     const mine = run?.result, race = document.getElementById("sd-run"), stop = document.getElementById("sd-stop");
-    find("run").disabled = running() || racing || Boolean(closed);
+    find("run").disabled = running() || racing || Boolean(shut());
     find("cancel").disabled = !running();
-    find("resume").hidden = running() || Boolean(closed) || !mine || mine.experiment !== chosen || mine.done >= mine.cells;
+    find("resume").hidden = running() || Boolean(shut()) || !mine || mine.experiment !== chosen || mine.done >= mine.cells;
     find("resume").disabled = racing;
     find("file").disabled = running();
     if (race && stop && !racing) [race.disabled, stop.disabled] = [running(), !running()];
@@ -103,8 +113,8 @@ sd.parts.lab = (element, { props, watch, trigger }) => {
   function draw() {
     if (!chosen) return;
     find("question").textContent = sd.say(`lab.q.${chosen}`);
-    find("closed").hidden = !closed;
-    if (closed) sd.rich(find("closed"), sd.sentence(closed));
+    find("closed").hidden = !shut();
+    if (shut()) sd.rich(find("closed"), sd.sentence(shut()));
     tell(run && (run.state === "refused" || run.result?.experiment === chosen || running()) ? run.say : null);
     list();
     buttons();
@@ -147,6 +157,7 @@ sd.parts.lab = (element, { props, watch, trigger }) => {
     if (answer.plan) { plan = answer.plan; buttons(); }
     if (answer.refused) tell(answer.refused);
     if (answer.file) sd.save(answer.file);
+    if (answer.prompts) { tell(null); form.put(answer.prompts.field, answer.prompts.set); }
     if (answer.vote) {
       if (answer.vote.result) run = { ...run, result: answer.vote.result };
       vote.take(answer.vote, run.result);
@@ -154,9 +165,8 @@ sd.parts.lab = (element, { props, watch, trigger }) => {
     }
     if (!answer.run) return;
     run = null;
-    const { experiment, options } = answer.run.result;
     become(answer.run);
-    choose(experiment, options);
+    choose(answer.run.result.experiment, answer.options);
   });
   sd.on("lab", () => open(true));
   sd.on("how", () => open(false));

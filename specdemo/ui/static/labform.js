@@ -1,7 +1,9 @@
 /* The form of an experiment: its fields as the server described them, what was typed by field, and a result's options
-   put back into it. A choice among several without a tick is left to the experiment. */
-sd.labForm = (form, changed) => {
-  const ABOUT_PROMPTS = ["kinds", "per_kind", "seed", "prompts"];
+   put back into it. A choice among several without a tick is left to the experiment. Prompts of one's own are read by
+   the server, which names them by a key. */
+sd.labForm = (form, changed, bring) => {
+  const ABOUT_PROMPTS = ["ask", "prompts", "kinds", "per_kind", "seed"], MOST_CHECKS = 24;
+  const sets = {}; // field -> the prompts that were brought for it
   let fields = [];
 
   const spoken = (name, value) => {
@@ -32,6 +34,11 @@ sd.labForm = (form, changed) => {
     return group;
   }
 
+  function long(field, id) {
+    const area = sd.make("textarea");
+    return Object.assign(area, { id, rows: 2, value: field.value, maxLength: field.most, placeholder: sd.say(`lab.o.${field.name}.empty`) });
+  }
+
   function typed(field, id) {
     const input = sd.make("input");
     input.id = id;
@@ -45,15 +52,50 @@ sd.labForm = (form, changed) => {
     return input;
   }
 
+  /* A file to choose, or what was read of it. */
+  function prompts(field, id) {
+    const group = sd.make("span", "sd-lab-brought"), label = sd.make("label", "sd-link sd-file"), input = sd.make("input", "sd-unseen"), has = sets[field.name];
+    input.type = "file";
+    input.id = id;
+    input.accept = ".jsonl,.json";
+    input.addEventListener("input", (event) => event.stopPropagation());
+    input.addEventListener("change", () => { if (input.files[0]) bring(field.name, input.files[0]); input.value = ""; });
+    label.append(input, sd.make("span", "", sd.say("lab.o.prompts.choose")));
+    group.setAttribute("role", "group");
+    group.setAttribute("aria-labelledby", `${id}-name`);
+    group.append(sd.make("span", "", has ? sd.say("lab.o.prompts.has", { name: has.name, n: has.n }) : sd.say(`lab.o.${field.name}.empty`)), label);
+    if (!has) return group;
+    const remove = sd.make("button", "sd-link", sd.say("lab.o.prompts.remove"));
+    remove.addEventListener("click", () => put(field.name, null));
+    group.append(remove);
+    return group;
+  }
+
+  /* With prompts of one's own the kinds are theirs, and all of them are taken. */
+  function put(name, set) {
+    const typed = { ...read(), ...(name === "prompts" ? { kinds: "", per_kind: "" } : {}) };
+    if (set) sets[name] = set; else delete sets[name];
+    draw(fields.map((field) => ({ ...field, value: field.as === "prompts" ? undefined : typed[field.name] })));
+    document.getElementById(`sd-lab-${name}`)?.focus();
+    changed();
+  }
+
+  /* kinds: of this project's prompts, or of those that were brought. */
+  function now(field) {
+    const kinds = field.name === "kinds" && sets.prompts?.kinds;
+    if (!kinds) return field;
+    return kinds.length > MOST_CHECKS ? { ...field, as: "text" } : { ...field, choices: kinds };
+  }
+
   function control(field) {
-    const id = `sd-lab-${field.name}`, checked = field.as === "checks";
-    const place = sd.make("div", checked ? "sd-lab-field sd-lab-across" : "sd-lab-field"), name = sd.make(checked ? "span" : "label", "sd-lab-name", sd.say(`lab.o.${field.name}`));
+    const id = `sd-lab-${field.name}`, checked = field.as === "checks" || field.as === "prompts";
+    const place = sd.make("div", checked || field.as === "long" ? "sd-lab-field sd-lab-across" : "sd-lab-field"), name = sd.make(checked ? "span" : "label", "sd-lab-name", sd.say(`lab.o.${field.name}`));
     const about = sd.make("small", "", sd.say(`lab.o.${field.name}.about`));
     place.dataset.field = field.name;
     name.id = `${id}-name`;
     about.id = `${id}-about`;
     if (!checked) name.htmlFor = id;
-    const made = { choice, checks }[field.as] ?? typed, node = made(field, id);
+    const made = { choice, checks, prompts, long }[field.as] ?? typed, node = made(field, id);
     node.setAttribute("aria-describedby", about.id);
     place.append(name, node, about);
     return place;
@@ -63,16 +105,22 @@ sd.labForm = (form, changed) => {
     const asked = {};
     for (const field of fields) {
       const place = form.querySelector(`[data-field="${field.name}"]`);
-      asked[field.name] = field.as === "checks"
-        ? [...place.querySelectorAll(":checked")].map((box) => box.value).join(",")
-        : place.querySelector("input, select").value;
+      if (field.as === "prompts") asked[field.name] = sets[field.name]?.key ?? "";
+      else if (place.querySelector(".sd-lab-checks")) asked[field.name] = [...place.querySelectorAll(":checked")].map((box) => box.value).join(",");
+      else asked[field.name] = place.querySelector("input, select, textarea").value;
     }
     return asked;
   }
 
+  /* wanted: fields with their values; of prompts the set, "" for none, a key or nothing for what there is. */
   function draw(wanted) {
     fields = wanted;
-    const groups = [["lab.measured", fields.filter((one) => !ABOUT_PROMPTS.includes(one.name))], ["lab.prompts", ABOUT_PROMPTS.map((name) => fields.find((one) => one.name === name)).filter(Boolean)]];
+    for (const { name, as, value } of fields) {
+      if (as === "prompts" && value?.key) sets[name] = value;
+      if (as === "prompts" && value === "") delete sets[name];
+    }
+    const about = (name) => name === "learn_from" || ABOUT_PROMPTS.includes(name), drawn = fields.map(now);
+    const groups = [["lab.measured", drawn.filter((one) => !about(one.name))], ["lab.prompts", [...ABOUT_PROMPTS, "learn_from"].map((name) => drawn.find((one) => one.name === name)).filter(Boolean)]];
     form.replaceChildren(...groups.map(([title, of]) => {
       const set = sd.make("fieldset");
       set.append(sd.make("legend", "", sd.say(title)), ...of.map(control));
@@ -82,5 +130,5 @@ sd.labForm = (form, changed) => {
 
   form.addEventListener("input", changed);
   form.addEventListener("submit", (event) => event.preventDefault());
-  return { draw, read };
+  return { draw, read, put, has: (name) => Boolean(sets[name]) };
 };

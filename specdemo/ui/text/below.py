@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from specdemo.ui.text import remote, wrong_models
+from specdemo.ui.text import lab, remote, wrong_models, zero
 
 if TYPE_CHECKING:
     from specdemo.ui.text import Sentence
@@ -674,7 +674,7 @@ SENTENCES = {
     ),
 }
 
-SENTENCES |= remote.SENTENCES | wrong_models.SENTENCES
+SENTENCES |= remote.SENTENCES | wrong_models.SENTENCES | zero.SENTENCES | lab.SENTENCES
 
 Told = str | tuple[str, dict[str, "Told"]]
 

@@ -53,12 +53,23 @@ LAB = {
     # the form
     "lab.measured": ("What is measured", "测什么", "測什麼"),
     "lab.prompts": ("On which prompts", "用哪些提示词", "用哪些提示詞"),
-    "lab.o.prompts": ("File of prompts", "提示词文件", "提示詞檔案"),
-    "lab.o.prompts.about": (
-        ".json or .jsonl, on the machine that runs this page.",
-        "运行本页面的机器上的 .json 或 .jsonl。",
-        "執行本頁面的機器上的 .json 或 .jsonl。",
+    "lab.o.ask": ("One prompt", "单个提示词", "單個提示詞"),
+    "lab.o.ask.about": (
+        "Looks at this prompt alone, in place of those below.",
+        "只看这一个提示词，不用下面的。",
+        "只看這一個提示詞，不用下面的。",
     ),
+    "lab.o.ask.empty": ("none: prompts by kind", "无：按种类取提示词", "無：按種類取提示詞"),
+    "lab.o.prompts": ("Prompts of your own", "自己的提示词", "自己的提示詞"),
+    "lab.o.prompts.about": (
+        "A .jsonl file with a prompt a line, as an object with the keys prompt and kind; question files of Spec-Bench "
+        "and MT-Bench load as they are.",
+        ".jsonl 文件，每行一个提示词，写成含 prompt 与 kind 两个键的对象；Spec-Bench 与 MT-Bench 的问题文件可直接用。",
+        ".jsonl 檔案，每列一個提示詞，寫成含 prompt 與 kind 兩個鍵的物件；Spec-Bench 與 MT-Bench 的問題檔案可直接用。",
+    ),
+    "lab.o.prompts.choose": ("Choose a file", "选择文件", "選擇檔案"),
+    "lab.o.prompts.has": ("{name}, {n} prompts", "{name}，{n} 个提示词", "{name}，{n} 個提示詞"),
+    "lab.o.prompts.remove": ("Remove", "移除", "移除"),
     "lab.o.prompts.empty": ("this project's own", "本项目自带的", "本專案自帶的"),
     "lab.o.kinds": ("Kinds", "种类", "種類"),
     "lab.o.kinds.about": ("Without a choice, all of them.", "不选即全部。", "不選即全部。"),
@@ -145,9 +156,9 @@ LAB = {
     ),
     "lab.o.learn_from": ("Learn from", "学习用提示词", "學習用提示詞"),
     "lab.o.learn_from.about": (
-        "A file of prompts from which the rule is learned.",
-        "用来学习规则的提示词文件。",
-        "用來學習規則的提示詞檔案。",
+        "A file like that, of other prompts, from which the rule is learned.",
+        "同样的文件，内有另外的提示词，用来学习规则。",
+        "同樣的檔案，內有另外的提示詞，用來學習規則。",
     ),
     "lab.o.learn_from.empty": ("this project's own", "本项目自带的", "本專案自帶的"),
     "lab.o.batches": ("Batch sizes", "批量", "批次大小"),
@@ -351,14 +362,29 @@ LAB = {
         "本頁面至多為 {most}。",
     ),
     "lab.refused.host": (
-        "this page is open to everybody, so no file or model of its machine can be named; leave it empty.",
-        "本页面对所有人开放，不能指定其机器上的文件或模型；请留空。",
-        "本頁面對所有人開放，不能指定其機器上的檔案或模型；請留空。",
+        "this page is open to everybody, so no model of its machine can be named; leave it empty.",
+        "本页面对所有人开放，不能指定其机器上的模型；请留空。",
+        "本頁面對所有人開放，不能指定其機器上的模型；請留空。",
     ),
     "lab.refused.rows": (
         "{n} rows are asked for; on this page an experiment has at most {most}. Take fewer prompts or values.",
         "要求 {n} 行；本页面一次实验至多 {most} 行。请减少提示词或取值。",
         "要求 {n} 列；本頁面一次實驗至多 {most} 列。請減少提示詞或取值。",
+    ),
+    "lab.large.prompts": (
+        "**Cannot take these prompts:** the file has {size} KiB, and here at most {most} are read. Take a part of it.",
+        "**无法载入这些提示词：**文件为 {size} KiB，这里至多读取 {most} KiB。请取其中一部分。",
+        "**無法載入這些提示詞：**檔案為 {size} KiB，這裡至多讀取 {most} KiB。請取其中一部分。",
+    ),
+    "lab.refused.prompts": (
+        "**Cannot take these prompts:** {message}",
+        "**无法载入这些提示词：**{message}",
+        "**無法載入這些提示詞：**{message}",
+    ),
+    "lab.refused.prompts.gone": (
+        "these prompts are no longer kept here; choose their file again.",
+        "这里已不再保留这些提示词；请重新选择文件。",
+        "這裡已不再保留這些提示詞；請重新選擇檔案。",
     ),
     "lab.refused.file": (
         "**Cannot load this file:** {message} Take one that was downloaded here or kept with lab --json.",
@@ -423,6 +449,8 @@ WORDS = {
     "longest plain s": ("普通最长 秒", "普通最長 秒"),
     "longest drafted s": ("投机最长 秒", "投機最長 秒"),
     "ties": ("近似并列", "近似並列"),
+    "parted": ("不同的回答", "不同的回答"),
+    "of the server": ("服务器的", "伺服器的"),
     "position": ("位置", "位置"),
     "judged": ("评判数", "評判數"),
     "accepted": ("接受", "接受"),
@@ -448,6 +476,82 @@ WORDS = {
     "Perplexity under the target": ("目标模型下的困惑度", "目標模型下的困惑度"),
     "Acceptance": ("接受率", "接受率"),
     "Speedup": ("加速比", "加速比"),
+}
+
+# What is wrong with a file of prompts, as specdemo.lab says it: (simplified, traditional), as in below.py.
+SENTENCES = {
+    "The file should be .jsonl, with a prompt a line, or .json. Save it as one of them.": (
+        "文件应为每行一个提示词的 .jsonl，或 .json。请存成其中一种。",
+        "檔案應為每列一個提示詞的 .jsonl，或 .json。請存成其中一種。",
+    ),
+    "The file is larger than {size} KiB. Take a part of it.": (
+        "文件超过 {size} KiB。请取其中一部分。",
+        "檔案超過 {size} KiB。請取其中一部分。",
+    ),
+    "The file holds more than {n} prompts or {size} KiB. Take a part of it.": (
+        "文件超过 {n} 个提示词或 {size} KiB。请取其中一部分。",
+        "檔案超過 {n} 個提示詞或 {size} KiB。請取其中一部分。",
+    ),
+    "Prompt {name} of the kind {kind} is longer than {n} characters. Shorten it.": (
+        "{kind} 种类的提示词 {name} 超过 {n} 个字符。请缩短。",
+        "{kind} 種類的提示詞 {name} 超過 {n} 個字元。請縮短。",
+    ),
+    "A kind or a number is longer than {n} characters. Shorten it.": (
+        "有种类或编号超过 {n} 个字符。请缩短。",
+        "有種類或編號超過 {n} 個字元。請縮短。",
+    ),
+    "The file's prompts are not as a result keeps them.": (
+        "文件中的提示词不是结果保存的样子。",
+        "檔案中的提示詞不是結果保存的樣子。",
+    ),
+    "{name} holds no prompts: it is not text in UTF-8. Save it as such.": (
+        "{name} 中没有提示词：它不是 UTF-8 文本。请以 UTF-8 保存。",
+        "{name} 中沒有提示詞：它不是 UTF-8 文字。請以 UTF-8 儲存。",
+    ),
+    "{name} holds no prompts: it is empty. Write one a line, with the key `prompt`.": (
+        "{name} 中没有提示词：它是空的。请每行写一个，键名为 `prompt`。",
+        "{name} 中沒有提示詞：它是空的。請每列寫一個，鍵名為 `prompt`。",
+    ),
+    "{name} holds no prompts: it is not JSON ({why}). A file of lines is .jsonl.": (
+        "{name} 中没有提示词：它不是 JSON（{why}）。按行书写的文件应为 .jsonl。",
+        "{name} 中沒有提示詞：它不是 JSON（{why}）。按列書寫的檔案應為 .jsonl。",
+    ),
+    "{name} holds no prompts. It should be JSON, a list of objects with the key `text` for each kind.": (
+        "{name} 中没有提示词。它应为 JSON：每个种类对应一列含 `text` 键的对象。",
+        "{name} 中沒有提示詞。它應為 JSON：每個種類對應一列含 `text` 鍵的物件。",
+    ),
+    "{name} holds no prompts of the kind {kind}. Write one, or take the kind out.": (
+        "{name} 中 {kind} 种类没有提示词。请写一个，或去掉这一种类。",
+        "{name} 中 {kind} 種類沒有提示詞。請寫一個，或去掉這一種類。",
+    ),
+    "{name}: two prompts of the kind {kind} are called {called}. Call one by another `question_id`.": (
+        "{name}：{kind} 种类有两个提示词都叫 {called}。请给其中一个换一个 `question_id`。",
+        "{name}：{kind} 種類有兩個提示詞都叫 {called}。請給其中一個換一個 `question_id`。",
+    ),
+    "{name} holds no prompts: {why}.": ("{name} 中没有提示词：{why}。", "{name} 中沒有提示詞：{why}。"),
+    # behind the place
+    "this is not JSON ({why}). Write an object a line, with the key `prompt`.": (
+        "这不是 JSON（{why}）。请每行写一个对象，键名为 `prompt`。",
+        "這不是 JSON（{why}）。請每列寫一個物件，鍵名為 `prompt`。",
+    ),
+    "an object with the key `{word}` is expected.": (
+        "这里应为含 `{word}` 键的对象。",
+        "這裡應為含 `{word}` 鍵的物件。",
+    ),
+    "the key `{word}` is missing.": ("缺少 `{word}` 键。", "缺少 `{word}` 鍵。"),
+    "`{word}` should be a text that is not empty.": ("`{word}` 应为非空文本。", "`{word}` 應為非空文字。"),
+    "`{word}` should be a name.": ("`{word}` 应为一个名称。", "`{word}` 應為一個名稱。"),
+    "`turns` should be a list of texts.": ("`turns` 应为一列文本。", "`turns` 應為一列文字。"),
+    "`reference` should be a text, or a list of texts.": (
+        "`reference` 应为文本或一列文本。",
+        "`reference` 應為文字或一列文字。",
+    ),
+    "a \\u in it names half of a character. Write the character itself.": (
+        "其中的 \\u 只表示半个字符。请直接写出该字符。",
+        "其中的 \\u 只表示半個字元。請直接寫出該字元。",
+    ),
+    "{name}, line {n}: {error}": ("{name} 第 {n} 行：{error}", "{name} 第 {n} 列：{error}"),
+    "{name}, {kind}, number {n}: {error}": ("{name}，{kind}，第 {n} 个：{error}", "{name}，{kind}，第 {n} 個：{error}"),
 }
 
 _WORDS = {f"lab.w.{word}": (word, *translated) for word, translated in WORDS.items()}
