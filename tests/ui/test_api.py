@@ -117,6 +117,13 @@ def test_every_response_carries_the_headers_that_bind_a_browser(house: Served) -
         assert headers["x-content-type-options"] == "nosniff" and headers["referrer-policy"] == "same-origin"
 
 
+def test_gradio_keeps_nothing_of_what_was_asked_and_answered(house: Served, client: Client) -> None:
+    client.predict("Tell me a secret", max_new_tokens=8, api_name="/compare")
+    sessions = house.page.blocks.app.state_holder.session_data.values()
+    assert sessions and not any(session.config_values for session in sessions)
+    assert httpx.get(f"{house.url}gradio_api/deep_link", params={"session_hash": "x"}).status_code == 404
+
+
 def test_only_these_functions_are_public(house: Served) -> None:
     assert house.page.blocks.get_api_info()["named_endpoints"].keys() == NAMES
     private = [fn for fn in house.page.blocks.fns.values() if fn.api_visibility != "private"]

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import gzip
-from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
-import gradio
 import pytest
 
-from specdemo.ui import kept_answers, spared
+from specdemo.ui import kept_answers
 from specdemo.ui.kept_answers import KeptAnswers
 
 PAGE = b"a page of some length, " * 40
@@ -117,15 +114,3 @@ def test_no_more_is_kept_than_there_is_room_for(
     assert len(kept._kept) < 5
     asyncio.run(get(kept, host="19"))
     assert app.asked == 20, "what was asked for last"
-
-
-def test_what_is_spared_is_still_where_gradio_looks_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gradio.utils, "MatplotlibBackendMananger", SimpleNamespace)
-    with gradio.Blocks() as blocks:
-        spared.spare()
-    assert "utils.MatplotlibBackendMananger()" in Path(gradio.route_utils.__file__).read_text("utf-8")
-    assert gradio.utils.MatplotlibBackendMananger is spared.contextlib.nullcontext
-    blocks.queue()
-    assert blocks._queue.sleep_when_free < spared.LOOKS_SECONDS and blocks._queue.ANAYLTICS_CACHE_FREQUENCY == 10**9
-    spared.spare_looks(blocks)
-    assert blocks._queue.sleep_when_free == spared.LOOKS_SECONDS
