@@ -1,4 +1,4 @@
-"""A page whose lanes are two servers: they race, and are marked once the servers have told who wrote what."""
+"""A page whose lanes are two servers: they race, are marked once these have told, and the Lab has what they allow."""
 
 from __future__ import annotations
 
@@ -35,3 +35,11 @@ def test_two_servers_race_on_the_page(remote_demo: Demo, open_page: Callable[...
     expect(page.locator(".sd-clocks")).to_contain_text("Two servers")
     page.locator("#sd-speculative .t.a").first.click()
     expect(page.locator(".sd-looking")).to_contain_text("drafted tokens were accepted")
+    page.locator("[data-head=lab]").click()
+    page.locator("[data-lab=list] button", has_text="Draft router").click()
+    expect(page.locator("[data-lab=closed]")).to_contain_text("Needs models on this machine")
+    expect(page.locator("[data-lab=run]")).to_be_disabled()
+    page.locator("[data-lab=list] button", has_text="Temperature sweep").click()
+    expect(page.locator("[data-lab=closed]")).to_be_hidden()
+    expect(page.locator("[data-lab=run]")).to_be_enabled()
+    expect(page.locator("[data-field=gammas]")).to_have_count(0)

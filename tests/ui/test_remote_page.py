@@ -9,7 +9,7 @@ import pytest
 
 from specdemo.decoding.steps import Origin, Stop
 from specdemo.race import Lane, Mode, Request
-from specdemo.recording import RaceRecord, Settled, Wrote
+from specdemo.recording import Known, RaceRecord, Settled, Wrote
 from specdemo.remote import lane as remote_lane
 from specdemo.remote.endpoint import Endpoint
 from specdemo.remote.options import Servers
@@ -17,15 +17,16 @@ from specdemo.ui import glass, replay
 from specdemo.ui.conversation import Conversation, Turn
 from specdemo.ui.desk import Desk, Loaded
 from specdemo.ui.links import read_link
+from specdemo.ui.orders import pair_and_request
 from specdemo.ui.page import Page
 from specdemo.ui.remote_engine import remote_engine
 from specdemo.ui.report import as_json, as_markdown
 from specdemo.ui.runs import Run
-from specdemo.ui.servers import DRAFTS, SAME_MODEL
+from specdemo.ui.servers import DRAFTS, SAME_MODEL, chosen
 from specdemo.ui.show import Show
 from specdemo.ui.text import tell
 from specdemo.ui.text.below import recognise
-from specdemo.ui.worker import Ended, Event, Order, Refused, Worker
+from specdemo.ui.worker import Began, Ended, Event, Order, Refused, Worker
 from tests.remote.server import Script, recorded, serving
 
 PROMPT = "Explain step by step how to boil an egg."
@@ -175,4 +176,29 @@ def test_no_visitor_names_a_server_or_sets_what_is_the_servers_own(scripts) -> N
     assert hidden == theirs and page.fresh["mode"] == Mode.ONE_AFTER_ANOTHER
     _, _, refused = read_link({"gamma": "3"}, page.fresh, page.controls.choices, page.controls.theirs)
     assert refused.key == "refused.theirs"
-    assert page.lab.closed == ("lab.closed.remote", {})
+
+
+def test_a_visitor_chooses_among_the_servers_that_the_host_allowed_and_no_others(scripts) -> None:
+    """The speculative lane goes to the other one; a made-up address is refused before anything is asked."""
+    third = "http://169.254.169.254:80"
+    own = Servers(scripts[0].url, scripts[0].url, timeout=5, allowed=(scripts[1].url,))
+    page = Page(Desk(remote_engine(), own))
+    assert page.controls.choices["speculative_server"] == (scripts[0].url, scripts[1].url)
+    moved = pair_and_request(page.desk, page.controls.choices, page.fresh | {"speculative_server": scripts[1].url})
+    assert (moved[0].baseline, moved[0].speculative) == (scripts[0].url, scripts[1].url)
+    forged = pair_and_request(page.desk, page.controls.choices, page.fresh | {"speculative_server": third})
+    assert forged == Refused("refused.choice", {"name": "@speculative_server"})
+    _, values, refused = read_link({"speculative_server": third}, page.fresh, page.controls.choices)
+    assert refused.key == "refused.choice" and values == page.fresh
+    assert chosen(own, {"baseline_server": third}) == own
+    assert "baseline_server" not in Page(Desk(remote_engine(), Servers("http://one", "http://two"))).fresh
+
+
+def test_a_replay_of_servers_says_so_on_a_page_of_this_machines_own(scripts) -> None:
+    """What the lanes share is told by the recording, not by the page."""
+    show, _ = run(scripts)
+    written = show.record.lanes[Lane.BASELINE].written
+    for known, clocks in ((show.record.known, "remote.clocks"), (Known(), "clocks")):
+        again = Show(Run(RaceRecord(PROMPT, show.record.request, known), listed=False), replay_of=1)
+        again.take([Began(show.record.request, known), *written])
+        assert json.loads(again.values[2])["clocks"] == clocks
