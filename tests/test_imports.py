@@ -109,7 +109,7 @@ def test_what_is_imported_is_what_is_required() -> None:
     required = {line.split("==")[0] for line in lines if line and not line.startswith("#")}
     required = required - {"pyyaml"} | {"yaml"}  # as it is imported
     used = {top(module) for path in [*FILES, ROOT / "app.py"] for module in imports_of(path)}
-    optional = {"spaces"}  # every Space has it, and ZeroGPU alone needs it
+    optional = {"spaces", "flashspec"}  # every Space has the one; the other has an environment of its own
     assert used - set(sys.stdlib_module_names) - {"specdemo", "pydantic_core"} <= required | optional
     loaded_by_transformers = {"accelerate", "bitsandbytes"}
     assert required - used <= loaded_by_transformers

@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -16,13 +17,16 @@ from specdemo.bench import gpu, report, task_report
 from specdemo.bench.contest import PROMPTS, Contest, Settings
 from specdemo.bench.measure import THRESHOLD
 from specdemo.bench.page_client import PageFailed
+from specdemo.bench.peers import HOW, PEER_ROWS, PYTHON, FlashSpec, PeerFailed
+from specdemo.bench.results import Result
 from specdemo.bench.rows import ROWS
 from specdemo.bench.steps import STEP_ROWS
 from specdemo.bench.tasks import SAMPLINGS, TaskContest, TaskSettings
 from specdemo.decoding.steps import DraftLength
 from specdemo.environment import Watch, busy_processes, environment
 from specdemo.lab.experiment import LabRefused
-from specdemo.lab.prompts import TASKS, read_prompts
+from specdemo.lab.prompt_files import read_prompts
+from specdemo.lab.prompts import TASKS
 from specdemo.models.errors import ModelUnavailable, PairRefused
 from specdemo.models.loading import resolve_device
 from specdemo.models.pair_options import COMBINED, EMBEDDED, MAX_GAMMA, NGRAM, usual_drafters
@@ -51,7 +55,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="what the engine reaches on a CUDA device: real shapes with random weights, simulated acceptance, instead",
     )
-    named = f"a part of {','.join(ROWS)}, or with --steps of {','.join(STEP_ROWS)} (all)"
+    instead.add_argument(
+        "--peers",
+        action="store_true",
+        help="the same pair in FlashSpec and in transformers beside this program, instead",
+    )
+    parts = {"": ROWS, "with --steps ": STEP_ROWS, "with --peers ": PEER_ROWS}
+    named = "a part, " + ", ".join(f"{when}of {','.join(rows)}" for when, rows in parts.items()) + " (all)"
+    parser.add_argument(
+        "--flashspec",
+        type=Path,
+        default=PYTHON,
+        metavar="PYTHON",
+        help=f"with --peers: of the environment that FlashSpec is in (%(default)s, of `{HOW}`)",
+    )
     parser.add_argument("--only", default="", metavar="ROWS", help=named)
     parser.add_argument("--repeats", type=int, help=f"interleaved repeats ({rows.repeats}, of tasks {tasks.repeats})")
     parser.add_argument(
@@ -106,8 +123,9 @@ def main(args: argparse.Namespace) -> int:
     """Measure and show; 0 when every result is sound, 1 when one is void, 2 when nothing could be measured."""
     try:
         refuse_unwritable(args.json)
-        shown, kept, sound = (_gpu if args.gpu else _tasks if args.tasks else _rows)(args)
-    except (Refused, LabRefused, Unwritable, RequestRefused, ModelUnavailable, PairRefused, PageFailed) as error:
+        measure = _gpu if args.gpu else _tasks if args.tasks else _peers if args.peers else _rows
+        shown, kept, sound = measure(args)
+    except REFUSALS as error:
         print(error, file=sys.stderr)
         return REFUSED
     print(shown)
@@ -117,12 +135,24 @@ def main(args: argparse.Namespace) -> int:
 
 
 AnySettings = TypeVar("AnySettings", Settings, TaskSettings)
+Row = Callable[[Contest], list[Result]]
 Measured = tuple[str, dict[str, object], bool]
 """What is shown, what is kept, and whether all of it is sound."""
 
 
 def _rows(args: argparse.Namespace) -> Measured:
-    known = STEP_ROWS if args.steps else ROWS
+    return _measured(args, STEP_ROWS if args.steps else ROWS)
+
+
+def _peers(args: argparse.Namespace) -> Measured:
+    with FlashSpec(args.flashspec) as peer:
+        rows = {name: partial(row, peer) for name, row in PEER_ROWS.items()}
+        return _measured(args, rows, lambda: peer.versions)
+
+
+def _measured(
+    args: argparse.Namespace, known: Mapping[str, Row], facts: Callable[[], dict[str, str]] = dict
+) -> Measured:
     settings, rows = _settings(args), _part(args.only, known, "row")
     _look_around(args.strict)
     with tempfile.TemporaryDirectory(prefix="specdemo-bench-") as scratch:
@@ -131,8 +161,7 @@ def _rows(args: argparse.Namespace) -> Measured:
         for row in rows:
             _tell(f"row {row}")
             results += known[row](contest)
-    facts, machine = contest.ngram.facts, environment(str(contest.ngram.target.device))
-    about = (results, settings, facts, machine)
+    about = (results, settings, contest.ngram.facts | facts(), environment(str(contest.ngram.target.device)))
     return report.table(*about), report.to_json(*about), not any(result.faults for result in results)
 
 
@@ -183,6 +212,18 @@ def _look_around(strict: bool) -> None:
 
 class Refused(ValueError):
     """Nothing is measured; the message says why."""
+
+
+REFUSALS = (
+    Refused,
+    LabRefused,
+    Unwritable,
+    RequestRefused,
+    ModelUnavailable,
+    PairRefused,
+    PageFailed,
+    PeerFailed,
+)
 
 
 def _settings(args: argparse.Namespace) -> Settings:

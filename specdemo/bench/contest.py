@@ -66,7 +66,11 @@ class Contest:
     @cached_property
     def model(self) -> Pair:
         """The same target with its own first layers as draft."""
-        return self.ngram.switch_drafter(str(self.draft_folder))
+        return self.with_drafter(str(self.draft_folder))
+
+    def with_drafter(self, drafter: str) -> Pair:
+        """The same target with another drafter."""
+        return replace(self.ngram.switch_drafter(drafter), eos_ids=frozenset())
 
     @cached_property
     def draft_folder(self) -> Path:

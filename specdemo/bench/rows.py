@@ -23,17 +23,17 @@ OURS, THEIRS = "ours", "generate"
 
 def baseline_over_generate(contest: Contest) -> list[Result]:
     """Row a: plain decoding, ours over transformers'."""
-    ours = _solo(contest, OURS, contest.ngram, Lane.BASELINE)
-    theirs = Side.of(THEIRS, lambda prompt: _generate(contest, prompt))
+    ours = solo(contest, OURS, contest.ngram, Lane.BASELINE)
+    theirs = Side.of(THEIRS, generated(contest))
     result = _versus(contest, ours, theirs, contest.prompts("other"))
     return [replace(result, row="a", what="our baseline over generate()", goal=Goal(at_least=1.1))]
 
 
 def ngram_over_prompt_lookup(contest: Contest) -> list[Result]:
     """Row b: lookup, ours over transformers', where the answer copies the prompt."""
-    ours = _solo(contest, OURS, contest.ngram, Lane.SPECULATIVE)
+    ours = solo(contest, OURS, contest.ngram, Lane.SPECULATIVE)
     gamma = contest.settings.gamma
-    theirs = Side.of(THEIRS, lambda prompt: _generate(contest, prompt, prompt_lookup_num_tokens=gamma))
+    theirs = Side.of(THEIRS, generated(contest, prompt_lookup_num_tokens=gamma))
     result = _versus(contest, ours, theirs, contest.prompts("copying"))
     what = f"our n-gram lane over generate(prompt_lookup_num_tokens={gamma}), copying"
     return [replace(result, row="b", what=what, goal=Goal(at_least=1.3))]
@@ -42,8 +42,8 @@ def ngram_over_prompt_lookup(contest: Contest) -> list[Result]:
 def model_over_assisted(contest: Contest) -> list[Result]:
     """Row c: the same draft model and γ, ours over transformers'; what both drafted must be equal."""
     prompts = contest.prompts("other")[:1]
-    ours = _solo(contest, OURS, contest.model, Lane.SPECULATIVE)
-    theirs = Side.of(THEIRS, lambda prompt: _generate(contest, prompt, assistant_model=contest.assistant))
+    ours = solo(contest, OURS, contest.model, Lane.SPECULATIVE)
+    theirs = Side.of(THEIRS, generated(contest, assistant_model=contest.assistant))
     result = _versus(contest, ours, theirs, prompts)
     notes, faults = _drafts_agree(contest, prompts)
     layers = contest.settings.draft_layers
@@ -70,7 +70,7 @@ def outside_the_forwards(contest: Contest) -> list[Result]:
             goal=Goal(at_most=0.06),
             unit="%",
             figures={side.name: figures_of(repeats, side.name)},
-            busy=_busy(repeats),
+            busy=busy_of(repeats),
         )
         for what, side in cases
     ]
@@ -100,7 +100,7 @@ def page_over_solo(contest: Contest) -> list[Result]:
 
 def lane_over_baseline(contest: Contest, pair: Pair, prompts: Sequence[Prompt]) -> Result:
     """The speculative lane's tokens/s over the baseline's; row, what and goal are the caller's."""
-    sides = [_solo(contest, lane, pair, lane) for lane in Lane]
+    sides = [solo(contest, lane, pair, lane) for lane in Lane]
     wrote = warm_up(sides, prompts)
     parted = [p.name for p in prompts if wrote[Lane.BASELINE, p.name].ids != wrote[Lane.SPECULATIVE, p.name].ids]
     repeats = contest.measure(sides, prompts)
@@ -112,7 +112,7 @@ def lane_over_baseline(contest: Contest, pair: Pair, prompts: Sequence[Prompt]) 
         figures={lane: figures_of(repeats, lane) for lane in Lane},
         notes=(f"texts identical on {len(prompts) - len(parted)} of {len(prompts)} prompts",),
         faults=tuple(f"{name}: the lanes' texts part" for name in parted) if pair.bits_promised else (),
-        busy=_busy(repeats),
+        busy=busy_of(repeats),
     )
 
 
@@ -129,12 +129,13 @@ ROWS: dict[str, Callable[[Contest], list[Result]]] = {
 # --- Sides -----------------------------------------------------------------------------------------------------------
 
 
-def _solo(contest: Contest, name: str, pair: Pair, lane: Lane) -> Side:
+def solo(contest: Contest, name: str, pair: Pair, lane: Lane) -> Side:
     return Side.of(name, lambda prompt: run_lane(contest.lane(pair, lane, prompt), pair.target.device))
 
 
-def _generate(contest: Contest, prompt: Prompt, **options: object) -> Sample:
-    return run_generate(contest.reference, prompt.ids, contest.settings.new_tokens, **options)
+def generated(contest: Contest, **options: object) -> Callable[[Prompt], Sample]:
+    """transformers' own answer."""
+    return lambda prompt: run_generate(contest.reference, prompt.ids, contest.settings.new_tokens, **options)
 
 
 def _timed(contest: Contest, name: str, pair: Pair, params: SamplingParams) -> Side:
@@ -168,7 +169,7 @@ def sample_by_clock(steps: Sequence) -> Sample:
 
 def _versus(contest: Contest, ours: Side, theirs: Side, prompts: Sequence[Prompt]) -> Result:
     """Ours over theirs in tokens/s, with the texts checked; row, what and goal are the caller's."""
-    notes, faults = _texts_agree(contest, warm_up([ours, theirs], prompts), prompts)
+    notes, faults = texts_agree(contest, warm_up([ours, theirs], prompts), prompts)
     repeats = contest.measure([ours, theirs], prompts)
     whole = sorted(repeat.whole_speed(OURS) / repeat.whole_speed(THEIRS) for repeat in repeats)[len(repeats) // 2]
     return Result(
@@ -179,16 +180,16 @@ def _versus(contest: Contest, ours: Side, theirs: Side, prompts: Sequence[Prompt
         figures={name: figures_of(repeats, name) for name in (OURS, THEIRS)},
         notes=(f"whole calls, prefill included: {whole:.2f}×", *notes),
         faults=faults,
-        busy=_busy(repeats),
+        busy=busy_of(repeats),
     )
 
 
 def _over_solo(contest: Contest, pair: Pair, together: Side, row: str, what: str, goal: Goal) -> list[Result]:
     """Each lane's speed in `together`, whose samples are named "<lane>, <its name>", over the lane running free."""
-    solo = [_solo(contest, f"{lane}, solo", pair, lane) for lane in Lane]
+    alone = [solo(contest, f"{lane}, solo", pair, lane) for lane in Lane]
     prompts = contest.prompts("copying")[:1]
-    warm_up([*solo, together], prompts)
-    repeats = contest.measure([*solo, together], prompts)
+    warm_up([*alone, together], prompts)
+    repeats = contest.measure([*alone, together], prompts)
     names = {lane: (f"{lane}, {together.name}", f"{lane}, solo") for lane in Lane}
     return [
         Result(
@@ -197,13 +198,13 @@ def _over_solo(contest: Contest, pair: Pair, together: Side, row: str, what: str
             values=tuple(repeat.speed(names[lane][0]) / repeat.speed(names[lane][1]) for repeat in repeats),
             goal=goal,
             figures={name: figures_of(repeats, name) for name in names[lane]},
-            busy=_busy(repeats),
+            busy=busy_of(repeats),
         )
         for lane in Lane
     ]
 
 
-def _busy(repeats: Sequence[Repeat]) -> tuple[str, ...]:
+def busy_of(repeats: Sequence[Repeat]) -> tuple[str, ...]:
     """Every process once, as busy as it was at its busiest."""
     seen = sorted((process for repeat in repeats for process in repeat.busy), key=lambda process: process.share)
     return tuple(map(str, {process.pid: process for process in seen}.values()))
@@ -212,13 +213,13 @@ def _busy(repeats: Sequence[Repeat]) -> tuple[str, ...]:
 # --- Checks ----------------------------------------------------------------------------------------------------------
 
 
-def _texts_agree(
-    contest: Contest, wrote: dict[tuple[str, str], Sample], prompts: Sequence[Prompt]
+def texts_agree(
+    contest: Contest, wrote: dict[tuple[str, str], Sample], prompts: Sequence[Prompt], theirs: str = THEIRS
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Notes and faults: whether both sides wrote the same tokens, a near-tie being a note."""
     notes, faults, same = [], [], 0
     for prompt in prompts:
-        mine, other = wrote[OURS, prompt.name].ids, wrote[THEIRS, prompt.name].ids
+        mine, other = wrote[OURS, prompt.name].ids, wrote[theirs, prompt.name].ids
         parting = find_parting(contest.ngram.target, prompt.ids, GREEDY, mine, other)
         same += parting is None
         if parting is not None:
