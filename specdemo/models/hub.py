@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from huggingface_hub import errors, snapshot_download
+from huggingface_hub import HfApi, errors, snapshot_download
 from tqdm import tqdm
 
 from specdemo.models.errors import ModelUnavailable, first_line
@@ -61,6 +61,21 @@ def download(
         if visitor is not None:  # no trace of what was sent hangs on the sentence
             raise _refusal_to(visitor, repository, revision, error) from None
         raise _refusal(repository, revision, error) from error
+
+
+def is_gated(name: str) -> bool:
+    """Whether a model's name is that of a repository whose terms must be accepted first; anybody may ask the hub that.
+
+    False where it does not answer: the download says why, then.
+    """
+    repository, _, revision = name.partition("@")
+    try:
+        if Path(repository).expanduser().exists():
+            return False
+        told = HfApi().model_info(repository, revision=revision or None, expand=["gated"], timeout=10, token=False)
+    except Exception:  # the client raises its own, its HTTP library's and the system's errors
+        return False
+    return bool(told.gated)
 
 
 def named_path(name: str) -> Path:

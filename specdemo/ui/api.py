@@ -21,6 +21,7 @@ from specdemo.ui import scoreboard
 from specdemo.ui.controls import MODEL
 from specdemo.ui.desk import Desk
 from specdemo.ui.engine import AS_TARGET
+from specdemo.ui.login import Account, LoginRefused, account_behind, account_of
 from specdemo.ui.orders import order, readable
 from specdemo.ui.replay import ClosedDesk
 from specdemo.ui.report import as_json
@@ -117,6 +118,7 @@ class Api:
     def compare(
         self,
         visitor: gr.Request,
+        token: gr.OAuthToken | None,
         prompt: str,
         max_new_tokens: int = 128,
         gamma: int = 5,
@@ -158,7 +160,7 @@ class Api:
         """
         typed = {name: value for name, value in locals().items() if name in self._fresh}
         record, state = RaceRecord(readable(prompt), Request(prompt_ids=())), "waiting"
-        for events in self._run(visitor, prompt, typed, WAIT_SECONDS, tag):
+        for events in self._run(visitor, token, prompt, typed, WAIT_SECONDS, tag):
             for event in events:
                 state = _fold(record, event) or state
             if state not in ("done", "stopped"):
@@ -168,6 +170,7 @@ class Api:
     def stream(
         self,
         visitor: gr.Request,
+        token: gr.OAuthToken | None,
         prompt: str,
         max_new_tokens: int = 128,
         gamma: int = 5,
@@ -210,7 +213,7 @@ class Api:
         typed = {name: value for name, value in locals().items() if name in self._fresh}
         record, state = RaceRecord(readable(prompt), Request(prompt_ids=())), "waiting"
         told, at = "", 0.0
-        for events in self._run(visitor, prompt, typed, STREAM_SECONDS, tag):
+        for events in self._run(visitor, token, prompt, typed, STREAM_SECONDS, tag):
             for event in events:
                 state = _fold(record, event) or state
             settled = next((event for event in events if isinstance(event, Settled)), None)
@@ -256,7 +259,13 @@ class Api:
         }
 
     def _run(
-        self, visitor: gr.Request, prompt: Any, typed: dict[str, Any], pause: float, tag: Any
+        self,
+        visitor: gr.Request,
+        token: gr.OAuthToken | None,
+        prompt: Any,
+        typed: dict[str, Any],
+        pause: float,
+        tag: Any,
     ) -> Iterator[list[Event]]:
         """What happens in this run, now and then; closing the generator stops it. Raises gr.Error with a sentence."""
         if self._desk.engine is None:
@@ -265,7 +274,9 @@ class Api:
         for name in self._theirs:
             if values.get(name) != self._fresh.get(name):
                 raise _error(Refused("refused.theirs", {"name": f"@{name}"}))
-        ordered = order(self._desk, self._choices, prompt, values, visitor, source="api", tag=readable(tag))
+        account = self._account(visitor, token)
+        told = {"source": "api", "tag": readable(tag), "account": account}
+        ordered = order(self._desk, self._choices, prompt, values, visitor, **told)
         if not isinstance(ordered, Order):
             raise _error(ordered)
         worker = Worker(self._desk, ordered)
@@ -280,6 +291,18 @@ class Api:
                 yield events
         finally:
             worker.stop.set()
+
+    def _account(self, visitor: gr.Request, token: gr.OAuthToken | None) -> Account | None:
+        """Who calls, on a page for those who have signed in: whose browser it is, or whose token came with the call."""
+        account = account_of(visitor)
+        if account is not None or not self._desk.rules.login:
+            return account
+        if token is None:
+            raise _error(Refused("refused.login.api"))
+        try:
+            return account_behind(token.token)
+        except LoginRefused as refused:
+            raise _error(Refused(*refused.reason)) from None
 
     def _values(self, typed: dict[str, Any]) -> dict[str, Any]:
         """Settings by name: the page's own, and what was given; a drafter that Settings do not offer is typed there."""

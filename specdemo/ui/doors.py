@@ -12,7 +12,7 @@ import os
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
-from gradio.utils import get_function_params
+from gradio.utils import get_function_params, oauth_token_requirement
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -106,7 +106,7 @@ def _refuse_call(fns: dict[int, Any], kind: str, name: str, asked: dict[str, Any
         return 404, f"There is no such function: take one of {', '.join(sorted(public))}."
     if kind == "call" and name.startswith("v2/"):
         names = {name: has_default for name, has_default, *_ in get_function_params(fn.fn)}
-        unknown = asked.keys() - names.keys()
+        unknown = asked.keys() - names.keys() - ({"oauth_token"} if oauth_token_requirement(fn.fn) else set())
         if unknown:
             return 400, f"{fn.api_name} has no parameter {ascii(min(unknown))[:40]}. It has: {', '.join(names)}."
         missing = [name for name, has_default in names.items() if not has_default and name not in asked]

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from specdemo.models.hub import is_gated
 from specdemo.models.hub_token import FORM
+from specdemo.models.pair_options import split_drafter
 from specdemo.race import Request
 from specdemo.ui.controls import MODEL, SettingRefused, request
 from specdemo.ui.conversation import Conversation
 from specdemo.ui.desk import Desk
 from specdemo.ui.engine import AS_TARGET
+from specdemo.ui.login import Account, account_of
 from specdemo.ui.servers import SETTINGS
 from specdemo.ui.visitors import address_of
 from specdemo.ui.worker import Order, Refused
@@ -30,10 +33,12 @@ def order(
     *,
     source: str = "page",
     tag: str = "",
+    account: Account | None = None,
 ) -> Order | Refused:
     """Check everything that needs no model. choices: see `request`. values: settings by name. visitor: a gr.Request.
 
-    token: of the model hub, which the visitor has given. source, tag: for the host's log.
+    token: of the model hub, which the visitor has given. source, tag: for the host's log. account: whose call it is,
+    where the visitor's browser does not say.
     """
     prompt = readable(prompt)
     if not prompt.strip():
@@ -41,7 +46,7 @@ def order(
     if len(prompt) > MOST_CHARACTERS:
         sizes = {"n": f"{len(prompt):,}", "most": f"{MOST_CHARACTERS:,}"}
         return Refused("refused.toolong", {"name": "@prompt", **sizes})
-    chosen = pair_and_request(desk, choices, values, token)
+    chosen = pair_and_request(desk, choices, values, token, account or account_of(visitor))
     if isinstance(chosen, Refused):
         return chosen
     spec, asked = chosen
@@ -55,9 +60,18 @@ def order(
 
 
 def pair_and_request(
-    desk: Desk, choices: Mapping[str, Collection[str]], values: dict[str, Any], token: str = ""
+    desk: Desk,
+    choices: Mapping[str, Collection[str]],
+    values: dict[str, Any],
+    token: str = "",
+    account: Account | None = None,
 ) -> tuple[Any, Request] | Refused:
-    """The pair that the settings ask for and how it should run, the prompt still missing; or why not."""
+    """The pair that the settings ask for and how it should run, the prompt still missing; or why not.
+
+    token: of the model hub, which was typed. account: who has signed in.
+    """
+    if desk.rules.login and account is None:
+        return Refused("refused.login")
     values = {name: readable(value) if isinstance(value, str) else value for name, value in values.items()}
     try:
         asked = request(values, choices)
@@ -79,6 +93,9 @@ def pair_and_request(
         turned = ("refused.token", {})
     if turned is not None:
         return Refused(*turned)
+    if account is not None and account.token and not token:  # models that are open to all stay one load for all
+        named = (target, split_drafter(drafter)[1] if values["drafter"] == MODEL else None)
+        token = account.token if any(name and is_gated(name) for name in named) else ""
     spec = desk.engine.choose(desk.spec, drafter, precision, values["target_precision"], target, token)
     return desk.engine.at(spec, {name: values[name] for name in SETTINGS if name in values}), asked
 

@@ -37,6 +37,7 @@ from specdemo.ui.runs import RUNS_KEPT, Run, Runs
 from specdemo.ui.scrape import Counts, Scrape
 from specdemo.ui.settings_file import file_of
 from specdemo.ui.show import Show
+from specdemo.ui.sign_in import SignIn
 from specdemo.ui.spared import spare, spare_looks
 from specdemo.ui.text import DEFAULT, say
 from specdemo.ui.text.below import recognise
@@ -126,6 +127,7 @@ class Page:
             self.controls = Controls(*begin_with, tokens=tokens, values=settings, **self._servers())
         with gr.Column(elem_classes=["sd-page"]):
             self.header = Part("header", events=("language", "retry"), elem_id="sd-header", elem_classes=["sd-part"])
+            self.sign_in = SignIn() if self.desk.rules.login else None
             self.how = how.how()
             self.lab = Lab(self.desk, self.controls, self._alone, self._workers)
             with gr.Row(elem_classes=["sd-ask"]):
@@ -202,6 +204,8 @@ class Page:
             None, None, None, cancels=[running, replaying], **PRIVATE
         ).then(None, None, None, js="() => sd.emit('halted')", **PRIVATE)
         self.lab.wire(self.header)
+        if self.sign_in is not None:
+            self.sign_in.wire(self.blocks, self.header, self.settings, PRIVATE)
         self.blocks.load(self.watch, None, self.header, concurrency_limit=None, **PRIVATE)
         self.header.retry(self.retry, None, self.header, concurrency_limit=None, **PRIVATE)
         words = [self.prompt, self.run, self.stop, *self.controls.labelled]

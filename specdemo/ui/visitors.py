@@ -28,7 +28,8 @@ class Rules:
 
     public: visitors choose among what Settings offer and `models`. waiting: runs that may wait for the device.
     waiting_each: of them, of one address. runs_a_minute: of one address. seconds: of a run, once it has the device.
-    new_tokens, prompt_tokens: of a run. lab_rows: of an experiment of the Lab; with 0 there is none.
+    new_tokens, prompt_tokens: of a run. lab_rows: of an experiment of the Lab; with 0 there is none. login: only who
+    has signed in at the model hub may run.
     """
 
     public: bool = False
@@ -40,6 +41,7 @@ class Rules:
     new_tokens: int | None = None
     prompt_tokens: int | None = None
     lab_rows: int | None = None
+    login: bool = False
 
     def refuse_model(self, drafter: str) -> Turned | None:
         """Why a drafter that a visitor has typed may not be had; nothing is looked up or opened for the answer."""
@@ -125,6 +127,8 @@ def add_rule_options(parser: argparse.ArgumentParser | argparse._ArgumentGroup) 
         ("prompt-tokens", PUBLIC.prompt_tokens, "of a run"),
     ):
         parser.add_argument(f"--{name}", type=_count, metavar="N", help=f"{about} (in public {value:g})")
+    about = "only visitors who have signed in there may run (by itself on a Space with hf_oauth: true)"
+    parser.add_argument("--login", choices=("huggingface",), help=about)
     about = f"of an experiment of the Lab; 0 closes it (in public {PUBLIC.lab_rows})"
     parser.add_argument("--lab-rows", type=_count_or_none, metavar="N", help=about)
 
@@ -150,6 +154,7 @@ def rules(args: argparse.Namespace) -> Rules:
         asked(args.new_tokens, base.new_tokens),
         asked(args.prompt_tokens, base.prompt_tokens),
         asked(args.lab_rows, base.lab_rows),
+        args.login is not None or bool(os.environ.get("SPACE_ID") and os.environ.get("OAUTH_CLIENT_ID")),
     )
 
 

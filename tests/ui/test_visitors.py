@@ -117,7 +117,10 @@ def test_a_space_is_public_by_itself_and_a_machine_when_it_is_asked_to(monkeypat
     assert options() == OWN and options("--public") == PUBLIC
     some = options("--public", "--allow-model", "a/b", "--drafter", "c/d", "--seconds-a-run", "9", "--waiting", "3")
     assert some.models == ("c/d", "a/b") and some.seconds == 9 and some.waiting == 3
+    assert options("--login", "huggingface").login and not options("--public").login
     monkeypatch.setenv("SPACE_ID", "a/space")
     assert options() == PUBLIC
+    monkeypatch.setenv("OAUTH_CLIENT_ID", "given with hf_oauth: true")
+    assert options() == replace(PUBLIC, login=True)
     with pytest.raises(SystemExit):
         options("--waiting", "0")

@@ -9,6 +9,8 @@ STRINGS = {
     "prompt.placeholder": "Ask the model something, or take an example below",
     "run": "Run",
     "stop": "Stop",
+    "login": "Sign in with Hugging Face",
+    "logout": "Sign out {name}",
     "examples": "Examples",
     "settings": "Settings",
     "retry": "Try again",
@@ -132,6 +134,12 @@ STRINGS = {
     "refused.notnumber": "{name} is not a number. Set it between {low} and {high} in Settings.",
     "refused.choice": "{name} is none of the choices that Settings offers. Choose one there.",
     "refused.notoken": "This page is open to everybody and takes no token of the model hub. Leave it empty.",
+    "refused.login": "This page is for visitors who have signed in. Press Sign in with Hugging Face "
+    "above, and run again.",
+    "refused.login.api": "This page is for callers who have signed in. Give a token of your Hugging Face account as "
+    "oauth_token; docs/api.md shows how.",
+    "refused.login.unknown": "The model hub knows no such token. Copy it again from your account there.",
+    "refused.login.hub": "The model hub cannot be asked whose token this is. Try again in a minute.",
     "refused.token": "That is no token of the model hub: it is one word of plain characters. Copy it again in "
     "Settings, or leave it empty.",
     "refused.drafter": "No draft model is named. Give a folder or a hub id in Settings, or choose n-gram lookup.",
@@ -413,6 +421,8 @@ STRINGS = {
     "toast.busy": "Too many requests wait already. Try again in a minute.",
     "settings.open": "Open the settings",
     "settings.close": "Close the settings",
+    "settings.number": "{label}: number",
+    "settings.slider": "{label}: slider",
     "link.copy": "Copy link",
     "link.about": "A link to this prompt and these settings",
     "link.copied": "Link copied.",
