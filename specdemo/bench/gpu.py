@@ -8,7 +8,7 @@ measured so; what a pair's acceptance is, is not.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from time import perf_counter
 
@@ -39,6 +39,7 @@ STEPS = 16  # timed at once
 NEW_TOKENS = 768  # enough rounds that chance moves what is accepted by a few percent only
 CERTAIN = 1e4  # a logit that wins whatever the others are
 CALIBRATED_AT = 0.5  # the acceptance of the run that the costs of a round are taken from
+SECONDS = 400.0  # of measuring: with making and recording the models under eight minutes on any device that takes them
 FREE = 40 << 30  # bytes that the larger pair takes, and some
 
 Tell = Callable[[str], None]
@@ -72,6 +73,7 @@ class Plan:
     new_tokens: int = NEW_TOKENS
     gamma: int = 5
     repeats: int = 5
+    seconds: float = SECONDS
 
 
 def measure(plan: Plan, watch: Watcher, tell: Tell = lambda line: None) -> list[Result]:
@@ -79,14 +81,35 @@ def measure(plan: Plan, watch: Watcher, tell: Tell = lambda line: None) -> list[
     tell("copying memory")
     bandwidth = copy_bandwidth(plan.device)
     results: list[Result] = []
+    time = _Time(plan.seconds, sum(4 if shapes.draft is not None else 2 for shapes in plan.pairs))
     for shapes in plan.pairs:
         tell(f"making {shapes.name}")
-        stand = _Stand.make(plan, shapes, watch, tell)
-        results += stand.rows(bandwidth)
+        stand = _Stand.make(plan, shapes, watch, tell, time)
+        results += [_saying_how_few(result, plan.repeats) for result in stand.rows(bandwidth)]
         del stand
         if plan.device.type == "cuda":
             torch.cuda.empty_cache()
     return results
+
+
+def _saying_how_few(result: Result, repeats: int) -> Result:
+    n = len(result.values)
+    return result if n == repeats else replace(result, notes=(*result.notes, f"{n} of {repeats} repeats, to save time"))
+
+
+class _Time:
+    """What is left of the seconds for measuring, shared out among the measurements that are left."""
+
+    def __init__(self, seconds: float, measurements: int) -> None:
+        self._left, self._measurements = seconds, measurements
+
+    def share(self) -> float:
+        """For the next measurement."""
+        return self._left / max(1, self._measurements)
+
+    def took(self, seconds: float) -> None:
+        """It is done."""
+        self._left, self._measurements = self._left - seconds, self._measurements - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,9 +124,10 @@ class _Stand:
     recorded: dict[str, CapturedRunner]
     drafter: Drafter
     script: Tensor
+    time: _Time
 
     @classmethod
-    def make(cls, plan: Plan, shapes: Shapes, watch: Watcher, tell: Tell) -> _Stand:
+    def make(cls, plan: Plan, shapes: Shapes, watch: Watcher, tell: Tell, time: _Time) -> _Stand:
         capture, room = plan.capture(plan.device), plan.prompt + plan.new_tokens + plan.gamma + 2
         vocabulary = min(config.vocab_size for config in (shapes.target, shapes.draft) if config is not None)
         eager = {"target": random_runner(shapes.target, plan.device, plan.dtype, vocabulary)}
@@ -124,7 +148,7 @@ class _Stand:
         for runner in (*eager.values(), *recorded.values()):
             runner.begin(room)
         script = torch.randint(vocabulary, (2 * room,), generator=torch.Generator().manual_seed(0)).to(plan.device)
-        return cls(plan, shapes, watch, tell, eager, recorded, drafter, script)
+        return cls(plan, shapes, watch, tell, eager, recorded, drafter, script, time)
 
     def rows(self, bandwidth: float) -> list[Result]:
         """What this pair tells."""
@@ -270,7 +294,10 @@ class _Stand:
         return prompt, Ending(Limits(self.plan.new_tokens, room), len(prompt))
 
     def _turns(self, takes: dict[str, Callable[[], float]]) -> list[Turn]:
-        return take_turns(takes, self.plan.repeats, self.watch, self.tell)
+        begun = perf_counter()
+        turns = take_turns(takes, self.plan.repeats, self.watch, self.tell, self.time.share())
+        self.time.took(perf_counter() - begun)
+        return turns
 
 
 # --- Simulated acceptance ---------------------------------------------------------------------------------------------

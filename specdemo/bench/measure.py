@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from math import inf
+from time import perf_counter
 from typing import Protocol
 
 from specdemo.bench.sides import Prompt, Sample, Side
@@ -83,14 +85,22 @@ def take_turns(
     repeats: int,
     watch: Watcher,
     tell: Callable[[str], None] = lambda line: None,
+    most_seconds: float = inf,
 ) -> list[Turn]:
-    """Each take gives the seconds of what it did. All of them once as a warm-up, then once in every repeat."""
-    turns = []
+    """Each take gives the seconds of what it did. All of them once as a warm-up, then once in every repeat.
+
+    most_seconds: fewer repeats, at least one, where by the warm-up's time so many would take longer in all.
+    """
+    turns: list[Turn] = []
     names = list(takes)
-    for turn in range(repeats + 1):
-        first = turn % len(names)
+    while len(turns) <= repeats:
+        first = len(turns) % len(names)
         watch.busy(THRESHOLD)
+        begun = perf_counter()
         seconds = {name: takes[name]() for name in (*names[first:], *names[:first])}
+        if not turns:
+            fitting = most_seconds / (perf_counter() - begun) - 1
+            repeats = repeats if fitting >= repeats else max(1, int(fitting))
         turns.append(Turn(seconds, tuple(watch.busy(THRESHOLD))))
     busy = {process.pid: str(process) for turn in turns[1:] for process in turn.busy}
     tell(f"{repeats} turns of {', '.join(names)}" + (f"; busy meanwhile: {', '.join(busy.values())}" if busy else ""))

@@ -168,12 +168,13 @@ def resolve_device(name: str | None) -> torch.device:
 
 
 def _describe(title: str, origin: str, folder: Path, repository: str | None = None) -> Source:
-    if (folder / "adapter_config.json").is_file():
+    whole = (folder / "config.json").is_file()
+    if not whole and (folder / "adapter_config.json").is_file():
         raise ModelUnavailable(
             f"{repository or folder} holds an adapter, not a whole model.",
             "Merge it into the model that it was made for (merge_and_unload), save that, and name its folder.",
         )
-    if not (folder / "config.json").is_file():
+    if not whole:
         raise ModelUnavailable(f"{repository or folder} is not a transformers model: it has no config.json.", WANTED)
     try:
         config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)

@@ -45,6 +45,7 @@ from specdemo.models.progress import Progress, silent
 from specdemo.models.replays import replayed
 from specdemo.models.room import Drafting, refuse_where_short
 from specdemo.models.runners import make_runner
+from specdemo.models.warm_up import warm_up
 
 ROWS = MAX_GAMMA + 1  # of a forward under equal shapes: the longest draft and the target's own token
 LOOKUP = "n-gram lookup"
@@ -321,6 +322,8 @@ def _with_drafter(weights: PairWeights, before: Pair | None, progress: Progress,
             progress(None, "Measuring a drafted token")
             own = drafter.model if isinstance(drafter, CombinedDrafter) else drafter
             cost = draft_cost(target.runner if isinstance(target, EqualShapes) else target, own)
+        if target.device.type == "cuda":
+            warm_up(target, twin, drafter)
     except RunnerRefused as error:
         raise PairRefused(str(error)) from error
     context = min(target.max_length, drafter.max_length)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from transformers import LlamaConfig, Qwen2Config
@@ -44,6 +46,12 @@ def test_every_row_is_measured_and_every_lane_writes_the_text_laid_down(plan: Pl
     assert all(len(result.values) == 1 and result.value > 0 for result in results.values() if result.row != "o")
     assert all(0 < result.value < 1 for result in results.values() if result.row == "o")
     assert "Recording forwards as graphs" in told
+
+
+def test_a_slow_device_is_measured_less_often_and_that_is_said(plan: Plan, nobody: ScriptedWatch) -> None:
+    results = measure(replace(plan, pairs=PAIRS[1:], repeats=9, new_tokens=12, seconds=0.0), nobody)
+    assert {len(result.values) for result in results} == {1}
+    assert all("1 of 9 repeats, to save time" in result.notes for result in results)
 
 
 def test_the_shapes_are_those_of_the_models_that_they_are_named_after() -> None:
