@@ -180,7 +180,8 @@ class Known:
     @property
     def here(self) -> str | None:
         """The lane that ran on this machine while the other one ran on a server: they are not like for like."""
-        return self.pair.get(HERE)
+        here = self.pair.get(HERE)
+        return here if here in tuple(Lane) else None
 
     def served(self, lane: Lane) -> bool:
         """Whether this lane ran on a server."""
