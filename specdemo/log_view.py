@@ -26,6 +26,8 @@ WINDOW = 10  # runs of a rolling mean
 FEWEST = 5  # runs on either side of a drop
 LOOKED_AT = 500  # last runs of a group
 ERRORS = 3.0  # by so many standard errors a drop must exceed what runs vary
+HEAD = ("kind", "tag", "runs", "acceptance", f"last {WINDOW}", "speedup", f"last {WINDOW}", "E", "c")
+HEAD += ("plain tokens/s", "speculative tokens/s", "last run")
 SETTINGS = ("target", "drafter", "policy", "gamma", "rule", "temperature")  # what may explain a drop
 
 
@@ -185,10 +187,13 @@ def _figure(entry: Entry, name: str) -> float | None:
 
 
 def table(groups: Sequence[Group]) -> str:
-    """A line for each group; recent figures are those of its last WINDOW runs."""
-    head = ("kind", "tag", "runs", "acceptance", f"last {WINDOW}", "speedup", f"last {WINDOW}", "E", "c")
-    head += ("plain tokens/s", "speculative tokens/s", "last run")
-    lines = [
+    """A line for each group."""
+    return markdown(HEAD, cells(groups))
+
+
+def cells(groups: Sequence[Group]) -> list[tuple[str, ...]]:
+    """What stands under HEAD; recent figures are those of a group's last WINDOW runs."""
+    return [
         (
             one.kind,
             one.tag or "–",
@@ -201,7 +206,6 @@ def table(groups: Sequence[Group]) -> str:
         )
         for one in groups
     ]
-    return markdown(head, lines)
 
 
 def _shown(value: float | None, unit: str = "", digits: int = 2) -> str:

@@ -22,6 +22,7 @@ from specdemo.ui.desk import Desk
 from specdemo.ui.lab_brought import brought
 from specdemo.ui.lab_form import Asked, Form, FormRefused
 from specdemo.ui.lab_kept import Kept, Shelf
+from specdemo.ui.lab_log import logged
 from specdemo.ui.lab_prompts import taken, told
 from specdemo.ui.lab_show import LabShow
 from specdemo.ui.lab_vote import voted
@@ -60,7 +61,7 @@ class Lab:
         self._kept: Shelf[Kept] = Shelf(RESULTS_KEPT)  # by session
         self._sets: Shelf[PromptSet] = Shelf(SETS_KEPT)  # by session and key
         begin = encode({"forms": self._form.described(), "closed": self.closed})
-        events = ("start", "halt", "plan", "fetch", "bring", "vote", "prompts")
+        events = ("start", "halt", "plan", "fetch", "bring", "vote", "prompts", "log")
         self.view = Part("lab", begin, events=events, elem_id="sd-lab", elem_classes=["sd-part"])
         self.reply = Part("labreply", elem_id="sd-lab-reply")
 
@@ -78,7 +79,7 @@ class Lab:
         inputs = [self._controls.token, *self._controls.inputs]
         self.view.start(self.run, inputs, [self.view, header], concurrency_limit=None, trigger_mode="once", **PRIVATE)
         self.view.halt(self.halt, None, None, queue=False, **PRIVATE)
-        for answer in (self.plan, self.fetch, self.bring, self.vote, self.prompts):
+        for answer in (self.plan, self.fetch, self.bring, self.vote, self.prompts, self.log):
             getattr(self.view, answer.__name__)(answer, None, self.reply, queue=False, **PRIVATE)
 
     def run(self, visitor: gr.Request, event: gr.EventData, token: str, *values: Any) -> Values:
@@ -184,6 +185,10 @@ class Lab:
             return _answer(refused=("lab.refused.prompts", {"message": recognise(str(error))}))
         self._sets.put((visitor.session_hash, made.key), made)
         return _answer(prompts={"field": readable(event._data.get("field")), "set": told(made)})
+
+    def log(self) -> str:
+        """What the log of this page's runs comes to."""
+        return _answer(log=logged(self._desk))
 
     def vote(self, visitor: gr.Request, event: gr.EventData) -> str:
         """The next pair of a blind vote, or which was which."""

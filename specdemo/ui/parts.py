@@ -45,6 +45,7 @@ SCRIPTS = (
     "labform",
     "labcharts",
     "labvote",
+    "lablog",
     "lab",
     "labreply",
 )

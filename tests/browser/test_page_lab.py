@@ -138,8 +138,13 @@ def _votes(page: Page, file: Path) -> None:
     expect(vote.locator("[data-vote=tally]")).to_be_focused()
     expect(vote.locator("[data-vote=tally]")).to_contain_text("p = ")
     expect(vote.locator("tbody tr")).to_have_count(2)
-    expect(page.locator(".sd-lab-findings")).to_contain_text("Blind vote:")
+    expect(page.locator("[data-lab=findings]")).to_contain_text("Blind vote:")
     assert violations(page) == []
+    page.get_by_role("button", name="Log of runs").click()
+    expect(page.locator("[data-lab=log]")).to_contain_text("This page keeps no log.")
+    expect(page.locator("[data-lab=form]")).to_be_hidden()
+    assert violations(page) == []
+    page.get_by_role("button", name="Quality").click()
     page.locator("[data-head=language]").select_option("zh-TW")
     expect(vote).to_contain_text("每一對都已評過")
     page.keyboard.press("Escape")

@@ -8,10 +8,11 @@ sd.parts.lab = (element, { props, watch, trigger }) => {
     if (file.size > LARGEST_PROMPTS) return tell(["lab.large.prompts", { size: Math.ceil(file.size / 1024), most: LARGEST_PROMPTS / 1024 }]);
     trigger("prompts", { field, name: file.name, text: await file.text() });
   });
-  const vote = sd.labVote(find("vote"), trigger);
+  const LOG = "log"; // stands in the list beside the experiments, and runs nothing
+  const vote = sd.labVote(find("vote"), trigger), log = sd.labLog(find("log"), trigger);
   const running = () => Boolean(run?.running);
   const shut = () => closed ?? forms.find((one) => one.name === chosen)?.closed;
-  const ask = () => shut() || trigger("plan", { experiment: chosen, options: form.read() });
+  const ask = () => chosen === LOG || shut() || trigger("plan", { experiment: chosen, options: form.read() });
 
   function open(on) {
     if (on !== view.hidden) return;
@@ -27,7 +28,8 @@ sd.parts.lab = (element, { props, watch, trigger }) => {
 
   function choose(name, options = {}) {
     chosen = name;
-    form.draw(forms.find((one) => one.name === name).fields.map((field) => ({ ...field, value: options[field.name] ?? begins(field) })));
+    view.classList.toggle("sd-lab-logged", name === LOG);
+    if (name !== LOG) form.draw(forms.find((one) => one.name === name).fields.map((field) => ({ ...field, value: options[field.name] ?? begins(field) })));
     plan = null;
     draw();
     if (!view.hidden) ask();
@@ -52,7 +54,7 @@ sd.parts.lab = (element, { props, watch, trigger }) => {
   }
 
   function list() {
-    find("list").replaceChildren(...forms.map(({ name }) => {
+    find("list").replaceChildren(...[...forms, { name: LOG }].map(({ name }) => {
       const button = sd.make("button", "", sd.say(`lab.e.${name}`));
       if (name === chosen) button.setAttribute("aria-current", "true");
       if (run?.result?.experiment === name) button.append(" ", sd.make("i", "", `${run.result.done}/${run.result.cells}`));
@@ -116,6 +118,7 @@ sd.parts.lab = (element, { props, watch, trigger }) => {
     find("closed").hidden = !shut();
     if (shut()) sd.rich(find("closed"), sd.sentence(shut()));
     tell(run && (run.state === "refused" || run.result?.experiment === chosen || running()) ? run.say : null);
+    log.show(chosen === LOG && !view.hidden);
     list();
     buttons();
     result();
@@ -157,6 +160,7 @@ sd.parts.lab = (element, { props, watch, trigger }) => {
     if (answer.plan) { plan = answer.plan; buttons(); }
     if (answer.refused) tell(answer.refused);
     if (answer.file) sd.save(answer.file);
+    if (answer.log) log.take(answer.log);
     if (answer.prompts) { tell(null); form.put(answer.prompts.field, answer.prompts.set); }
     if (answer.vote) {
       if (answer.vote.result) run = { ...run, result: answer.vote.result };

@@ -322,6 +322,45 @@ LAB = {
         "掷硬币 20 次也不到一次会这样不均：在这些回答中，有一边更受偏好。",
         "擲硬幣 20 次也不到一次會這樣不均：在這些回答中，有一邊更受偏好。",
     ),
+    # the log
+    "lab.e.log": ("Log of runs", "运行日志", "執行紀錄"),
+    "lab.q.log": (
+        "What do this page's runs come to, by kind and tag, and what got worse since when?",
+        "本页面的运行按种类与标签看结果如何？什么从何时起变差？",
+        "本頁面的執行按種類與標籤看結果如何？什麼從何時起變差？",
+    ),
+    "lab.log.runs": ("{n} runs in the log.", "日志中有 {n} 次运行。", "紀錄中有 {n} 次執行。"),
+    "lab.log.calm": (
+        "No alert: nothing dropped by more than it varies.",
+        "没有警报：没有哪项下降超出其波动。",
+        "沒有警報：沒有哪項下降超出其波動。",
+    ),
+    "lab.log.about": (
+        "Figures behind “last 10” are means over the last ten runs of a kind and tag, as are E, c and the rates.",
+        "“最近 10 次”是同一种类与标签最近十次运行的均值；E、c 与速率亦然。",
+        "「最近 10 次」是同一種類與標籤最近十次執行的均值；E、c 與速率亦然。",
+    ),
+    "lab.log.again": ("Look again", "再看一次", "再看一次"),
+    "lab.log.none": (
+        "This page keeps no log. Start it with --log runs.jsonl, and its runs are counted here.",
+        "本页面没有记日志。请以 --log runs.jsonl 启动，运行便会在此统计。",
+        "本頁面沒有記紀錄。請以 --log runs.jsonl 啟動，執行便會在此統計。",
+    ),
+    "lab.log.empty": (
+        "No run is in the log yet. Race a prompt, and look again.",
+        "日志中还没有运行。请先竞速一次，再来看。",
+        "紀錄中還沒有執行。請先競速一次，再來看。",
+    ),
+    "lab.log.public": (
+        "This page is open to everybody, so its log is its host's to read, with specdemo log.",
+        "本页面对所有人开放，日志只供其运行者用 specdemo log 查看。",
+        "本頁面對所有人開放，紀錄只供其執行者用 specdemo log 檢視。",
+    ),
+    "lab.log.unread": (
+        "The log {name} could not be read: {why}. See that this program may open it, and look again.",
+        "日志 {name} 无法读取：{why}。请确认本程序可以打开它，再看一次。",
+        "紀錄 {name} 無法讀取：{why}。請確認本程式可以開啟它，再看一次。",
+    ),
     # refusals
     "lab.replay": (
         "**The Lab needs a model:** this page only replays recorded runs. Start it without --replay-only, or load a "
@@ -465,6 +504,11 @@ WORDS = {
     "drafted perplexity": ("投机困惑度", "投機困惑度"),
     "similarity": ("相似度", "相似度"),
     "all": ("全部", "全部"),
+    "tag": ("标签", "標籤"),
+    "runs": ("次数", "次數"),
+    "last 10": ("最近 10 次", "最近 10 次"),
+    "speculative tokens/s": ("投机 词元/秒", "投機 詞元/秒"),
+    "last run": ("最近一次", "最近一次"),
     "infinite": ("无穷", "無窮"),
     "same": ("相同", "相同"),
     "Speedup by kind": ("各种类的加速比", "各種類的加速比"),
