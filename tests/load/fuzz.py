@@ -1,7 +1,8 @@
 """What does the API answer to whatever anybody sends? `python -m tests.load.fuzz` sends 2,000 inputs and counts.
 
-Every answer must be a result or an error that is a sentence, within seconds, and no status may be a 5xx. The page runs
-in public, where no name that is sent may reach the engine.
+Calls of the API, events of the page (runs, files that are brought, the Lab's forms and votes, links that set Settings)
+and addresses. Every answer must be a result or an error that is a sentence, within seconds, and no status may be a 5xx.
+The page runs in public, where no name that is sent may reach the engine.
 """
 
 from __future__ import annotations
@@ -10,9 +11,12 @@ import argparse
 import asyncio
 import json
 import random
+import re
 from collections import Counter
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 
@@ -44,6 +48,40 @@ PATHS = [
     "reset", "component_server", "process_recording", "stream/x", "vibe-edit", "api/compare",
     "call/v2/%2e%2e/config", "login",
 ]  # fmt: skip
+ADDRESSES = [
+    "", "?page=nowhere", "?deep_link=../../x", "?__theme=x&gamma=9e9", "config", "config?deep_link=x", "config?page=x",
+    "theme.css", "metrics", "logout", "login/huggingface", "monitoring", "monitoring/summary", "robots.txt",
+    "manifest.json", "assets/..%2f..%2f..%2fapp.py", "static/%2e%2e/%2e%2e/routes.py", "assets/x", "svelte/..%2fx",
+    "gradio_api/info", "gradio_api/info?page=x", "gradio_api/openapi.json", "gradio_api/deep_link?session_hash=s",
+    "gradio_api/file=/etc/passwd", "gradio_api/file=app.py", "gradio_api/file/../app.py", "gradio_api/runs",
+    "gradio_api/proxy=http://169.254.169.254/", "gradio_api/custom_component/x/client/y/z.js", "gradio_api/token",
+    "gradio_api/upload_progress?upload_id=x", "gradio_api/stream/a/b/1/playlist.m3u8", "gradio_api/app_id",
+]  # fmt: skip
+RACE = min((Path(__file__).parents[2] / "assets" / "runs").glob("*.json"), key=lambda path: path.stat().st_size)
+RESULT: dict[str, Any] = {"format": "specdemo lab", "version": 1, "experiment": "sweep", "options": {}, "pair": {}}
+FILES = [
+    RACE.read_text("utf-8"),
+    json.dumps(RESULT | {"environment": {}, "cells": 1, "rows": [], "findings": []}),
+    "one prompt\nanother\n",
+    '{"prompt": "one"}\n{"prompt": "another", "kind": "code"}\n',
+]
+OPTIONS = ["gammas", "prompts", "drafters", "temperatures", "repeats", "rows", "kinds", "seed", "ask", "max_new_tokens"]
+EVENTS: dict[str, list[Any]] = {  # what the page's own scripts send, and what else might be in its place
+    "experiment": ["sweep", "batch", "quality", "router", "diagnose", "length", "witness"],
+    "do": ["begin", "cast", "reveal"],
+    "choice": ["left", "right", "alike"],
+    "kind": ["json", "csv", "md", "html"],
+    "language": ["en", "zh-CN", "zh-TW", "xx"],
+    "run": [1, 2, -1, 10**9],
+    "at": [0, 1],
+    "index": [0, 1, -1, 10**9],
+    "lane": ["baseline", "speculative"],
+    "step": [0, 1, 10**9],
+    "speed": [1, 0.25],
+    "resume": [True],
+    "field": ["prompts"],
+    "name": ["mine.txt"],
+}
 
 
 @dataclass
@@ -56,38 +94,83 @@ class Findings:
     chosen: set[str] = field(default_factory=set)
 
 
-def some(draw: random.Random, functions: int) -> tuple[str, bytes]:
-    """A path and a body."""
+def some(draw: random.Random, takes: dict[int, int]) -> tuple[str, bytes | None]:
+    """A path and a body; no body: an address to look at. takes: how many values the page's functions take."""
     kind = draw.random()
-    if kind < 0.55:
+    if kind < 0.05:
+        return draw.choice(ADDRESSES), None
+    if kind < 0.45:
         asked = {name: draw.choice(VALUES) for name in draw.sample(NAMES, draw.randint(0, 4))}
         if draw.random() < 0.8:
             asked["prompt"] = draw.choice(STRINGS)
         return f"call/v2/{draw.choice(['compare', 'stream'])}", _json(asked)
-    if kind < 0.7:
+    if kind < 0.55:
         return "call/compare", _json(
             {"data": [draw.choice(VALUES) for _ in range(draw.choice([0, 1, 15, 15, 15, 16]))]}
         )
     if kind < 0.85:  # an event of the page, by its number
-        asked = {"fn_index": draw.randrange(-2, functions + 2), "session_hash": draw.choice(["s", None, 3, "a" * 99])}
-        asked["data"] = [draw.choice(VALUES) for _ in range(draw.choice([0, 0, 1, 1, 2, 18, 19, 20]))]
-        asked["event_data"] = draw.choice([None, {}, {"run": 1}, {"run": "x"}, {"text": "{}"}, {"index": 10**9}, []])
-        return "run/predict", _json(asked)
+        number = draw.choice([-1, *takes, *takes, max(takes) + 1])
+        many = takes.get(number, 1) if draw.random() < 0.8 else draw.choice([0, 1, 2, 19])
+        asked = {"fn_index": number, "session_hash": draw.choice(["s", "s", "t", None, 3, "a" * 99])}
+        asked["data"] = [draw.choice(VALUES) for _ in range(many)]
+        asked["event_data"] = draw.choice([None, [], "x"]) if draw.random() < 0.1 else event_data(draw)
+        return f"run/predict{link(draw)}", _json(asked)
     if kind < 0.95:
         return draw.choice(PATHS), _json(draw.choice([*VALUES, {"data": draw.choice(VALUES)}]))
     body = draw.randbytes(draw.randint(0, 400)) if draw.random() < 0.5 else b"[" * 20000 + b'{"data":'
     return draw.choice(PATHS), body
 
 
+def event_data(draw: random.Random) -> dict[str, Any]:
+    """What an event of the page might carry."""
+    data = {name: draw.choice(EVENTS[name]) for name in draw.sample(list(EVENTS), 6)}
+    if draw.random() < 0.6:
+        data["text"] = spoilt(draw)
+    if draw.random() < 0.4:
+        data["options"] = {name: draw.choice(VALUES) for name in draw.sample(OPTIONS, 3)}
+    if draw.random() < 0.2:
+        data["set"] = {name: draw.choice(VALUES) for name in draw.sample(NAMES, 2)}
+    if draw.random() < 0.3:
+        data[draw.choice(list(data))] = draw.choice(VALUES)
+    return data
+
+
+def spoilt(draw: random.Random) -> str:
+    """A file that might be brought, cut short, or with something in it that does not belong there."""
+    text, kind = draw.choice(FILES), draw.random()
+    at = draw.randrange(len(text))
+    if kind < 0.25:
+        return text[:at]
+    if kind < 0.5:
+        return text[:at] + draw.choice(STRINGS) + text[at + draw.randrange(40) :]
+    numbers = list(re.finditer(r"-?\d[\d.e-]*", text))
+    if kind < 0.9 and numbers:
+        one = draw.choice(numbers)
+        wrong = draw.choice(["1e999", "-1", "NaN", "9" * 40, '"x"', "null", "[]", "{}", "true", "1e308"])
+        return text[: one.start()] + wrong + text[one.end() :]
+    return text
+
+
+def link(draw: random.Random) -> str:
+    """Settings in an address, which the page's load reads; mostly none."""
+    if draw.random() < 0.7:
+        return ""
+    named = ((draw.choice([*NAMES, "lang", "nothing", "preset"]), draw.choice(STRINGS)) for _ in range(3))
+    return "?" + "&".join(f"{name}={quote(value, errors='replace')}" for name, value in named)
+
+
 def _json(value: Any) -> bytes:
     return json.dumps(value).encode()
 
 
-async def send(client: httpx.AsyncClient, house: Served, path: str, body: bytes, findings: Findings) -> None:
+async def send(client: httpx.AsyncClient, house: Served, path: str, body: bytes | None, findings: Findings) -> None:
     """One input; what is wrong with its answer goes into the findings."""
-    told = f"{path} {body[:300]!r}"
+    told = f"{path} {(body or b'')[:300]!r}"
     head = {"content-type": "application/json"}
     try:
+        if body is None:
+            await look(client, house, path, findings)
+            return
         call = await client.post(f"{house.url}gradio_api/{path}", content=body, headers=head)
         findings.statuses[call.status_code] += 1
         if call.status_code >= 500:
@@ -106,6 +189,15 @@ async def send(client: httpx.AsyncClient, house: Served, path: str, body: bytes,
         findings.wrong.append(f"{told}: {event} {data[:300]}")
 
 
+async def look(client: httpx.AsyncClient, house: Served, path: str, findings: Findings) -> None:
+    """An address: no secret of the machine, nothing but the page's own, and the headers that bind a browser."""
+    answer = await client.get(f"{house.url}{path}")
+    findings.statuses[answer.status_code] += 1
+    leaks = any(word in answer.text for word in ("root:x:0:", "def leave_on_sigterm", "def create_app"))
+    if answer.status_code >= 500 or leaks or "content-security-policy" not in answer.headers:
+        findings.wrong.append(f"{path}: {answer.status_code} {answer.text[:300]} {answer.headers}")
+
+
 async def _end(client: httpx.AsyncClient, url: str) -> tuple[str, str]:
     """The last event of a call and its data."""
     event = "nothing"
@@ -121,8 +213,8 @@ async def _end(client: httpx.AsyncClient, url: str) -> tuple[str, str]:
 
 async def _fuzz(house: Served, inputs: int, seed: int, findings: Findings) -> None:
     draw = random.Random(seed)
-    functions = len(house.page.blocks.fns)
-    left = iter([some(draw, functions) for _ in range(inputs)])
+    takes = {number: len(fn.inputs) for number, fn in house.page.blocks.fns.items()}
+    left = iter([some(draw, takes) for _ in range(inputs)])
     no_keeping = httpx.Limits(max_keepalive_connections=0)  # a kept connection may be closed as it is used again
     async with httpx.AsyncClient(timeout=PATIENCE, limits=no_keeping) as client:
 
