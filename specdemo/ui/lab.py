@@ -113,9 +113,8 @@ class Lab:
             wanted = earlier.asked if earlier else self._read(visitor, asked)
         except FormRefused as refused:
             return Refused(*refused.sentence)
-        chosen = pair_and_request(
-            self._desk, self._controls.choices, self._controls.read(values), account_of(visitor), token
-        )
+        read, account = self._controls.read(values), account_of(visitor)
+        chosen = pair_and_request(self._desk, self._controls.choices, read, token, account)
         if isinstance(chosen, Refused):
             return chosen
         turned = self._desk.pace.refuse(address_of(visitor))  # last: what is refused anyway is not counted
