@@ -20,6 +20,7 @@ from specdemo.models.pair_options import PairSpec
 from specdemo.ui import login, orders
 from specdemo.ui.controls import MODEL
 from specdemo.ui.desk import Desk
+from specdemo.ui.lab_worker import LabOrder
 from specdemo.ui.login import Account, LoginRefused, account_behind, account_of, check_login
 from specdemo.ui.orders import order
 from specdemo.ui.own_engine import real_engine
@@ -126,10 +127,13 @@ def test_pairs_and_health_are_for_everybody(house: Served) -> None:
 
 def test_the_page_refuses_a_run_and_shows_the_button_in_every_language(house: Served) -> None:
     page = house.page
-    values = (block.value for block in page.controls.inputs)
+    values = tuple(block.value for block in page.controls.inputs)
     before = house.script.closed.is_set()
     refused = next(iter(page.race(visitor(), "Tell me", "", "", *values)))
     assert '"refused.login"' in refused[2] and house.script.closed.is_set() == before
+    tasks = {"experiment": "tasks", "options": {}}
+    assert page.lab._order(visitor(), tasks, "", values) == Refused("refused.login")
+    assert isinstance(page.lab._order(visitor("bea"), tasks, "", values), LabOrder)
     for language in LANGUAGES:
         into, out = page.sign_in.show(visitor(), language)
         assert into["visible"] and not out["visible"] and into["value"] == say(language, "login")
