@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict
 from specdemo.decoding.steps import DraftLength, Rule, Step
 from specdemo.metrics import LaneMetrics
 from specdemo.race import Lane, Mode, Request
+from specdemo.race_options import DRAFT_LENGTH
 from specdemo.recording import RaceRecord, Settled, Wrote
 from specdemo.ui import scoreboard
 from specdemo.ui.controls import MODEL
@@ -130,7 +131,7 @@ class Api:
         seed: int = 0,
         rule: str = "shared noise",
         mode: str = "raced",
-        draft_length: str = "fixed",
+        draft_length: str = DRAFT_LENGTH.value,
         drafter: str = "",
         stop_strings: str = "",
         race: bool = False,
@@ -182,7 +183,7 @@ class Api:
         seed: int = 0,
         rule: str = "shared noise",
         mode: str = "raced",
-        draft_length: str = "fixed",
+        draft_length: str = DRAFT_LENGTH.value,
         drafter: str = "",
         stop_strings: str = "",
         tag: str = "",

@@ -27,7 +27,7 @@ from specdemo.models.pair_options import (
 )
 from specdemo.models.presets import PRESETS
 from specdemo.race import MAX_STOP_STRINGS, Mode, Request
-from specdemo.race_options import PAGE_NEW_TOKENS
+from specdemo.race_options import DRAFT_LENGTH, PAGE_NEW_TOKENS
 from specdemo.ui.engine import AS_TARGET
 from specdemo.ui.parts import Part
 from specdemo.ui.text import DEFAULT, Sentence, say
@@ -71,7 +71,7 @@ MOST_BUTTONS = 6  # of one choice; what has more opens as a list
 DRAFT_TEMPERATURE = Range(0, 2, 0.05, 0)
 CHOICES = {  # over the embedded target
     "mode": tuple(Mode),
-    "draft_length": tuple(DraftLength),
+    "draft_length": (DRAFT_LENGTH, *(one for one in DraftLength if one is not DRAFT_LENGTH)),
     "rule": tuple(Rule),
     "drafter": (*usual_drafters(EMBEDDED), MODEL),
     "draft_precision": (AS_TARGET, *DRAFT_PRECISIONS),
@@ -324,11 +324,12 @@ def summary(values: dict[str, Any], theirs: Collection[str] = ()) -> list[Senten
     sampling = ("summary.sampled", {"temperature": f"{temperature:g}"}) if temperature else ("summary.greedy", {})
     rest = {"gamma": str(values["gamma"]), "max_new_tokens": str(values["max_new_tokens"])}
     length = values["draft_length"]
-    policy = [] if length == DraftLength.FIXED else [(f"draft_length.{length}", {})]
+    drafted = "summary.gamma" if length == DraftLength.FIXED else "summary.most"
+    policy = [] if length in (DraftLength.FIXED, DRAFT_LENGTH) else [(f"draft_length.{length}", {})]
     mode = [] if values["mode"] == Mode.RACED else [(f"mode.{values['mode']}", {})]
     if "gamma" in theirs:
         return [sampling, ("remote.summary", rest), *mode]
-    return [sampling, ("summary.rest", rest), *policy, *mode]
+    return [sampling, (drafted, rest), *policy, ("summary.tokens", rest), *mode]
 
 
 def stop_strings(typed: Any) -> tuple[str, ...]:

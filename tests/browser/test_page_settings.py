@@ -30,11 +30,16 @@ def test_the_panel_closes_by_a_labelled_button_and_by_escape(demo: Demo, open_pa
     expect(close).to_be_hidden()
 
 
-def test_gradios_own_button_is_named_in_the_pages_language(demo: Demo, page: Page) -> None:
+def test_gradios_own_controls_are_named_in_the_pages_language(demo: Demo, page: Page) -> None:
     toggle = page.locator("#sd-settings .toggle-button")
+    slider = page.locator("#sd-set-gamma input[type=range]")
     expect(toggle).to_have_attribute("aria-label", "Close the settings")
+    page.click(".sd-set")
+    expect(slider).to_have_attribute("aria-label", "Draft length γ: slider")
+    page.keyboard.press("Escape")
     page.locator("[data-head=language]").select_option("zh-TW")
     expect(toggle).to_have_attribute("aria-label", "關閉設定")
+    expect(slider).to_have_attribute("aria-label", "草稿長度 γ：滑桿")
 
 
 def test_stop_strings_reach_the_run(demo: Demo, page: Page) -> None:

@@ -53,9 +53,20 @@ sd.parts.settings = (element, { props, watch }) => {
   /* What was set last may be answered only now. */
   watch("value", () => { if (!find("address").hidden) find("address").value = address(); });
 
+  /* Gradio names a slider's two fields in English, whatever the language, and again whenever one is shown or named anew. */
+  const GRADIOS = /^(number input|range slider) for (.*)$/;
   function name() {
-    document.querySelector("#sd-settings .toggle-button")?.setAttribute("aria-label", sd.say("settings.close"));
+    const close = document.querySelector("#sd-settings .toggle-button");
+    if (close && close.ariaLabel !== sd.say("settings.close")) close.ariaLabel = sd.say("settings.close"); // else it is seen again
+    for (const field of document.querySelectorAll("#sd-settings input[aria-label]")) {
+      const [, kind, label] = GRADIOS.exec(field.ariaLabel) ?? [];
+      if (kind) field.ariaLabel = sd.say(kind === "range slider" ? "settings.slider" : "settings.number", { label });
+    }
   }
   sd.on("language", name);
-  requestAnimationFrame(name);
+  requestAnimationFrame(() => {
+    name();
+    const settings = document.getElementById("sd-settings");
+    new MutationObserver(name).observe(settings, { childList: true, subtree: true, attributeFilter: ["aria-label"] });
+  });
 };

@@ -408,7 +408,9 @@ STRINGS = {
     # summary of the settings, beside the link that opens them
     "summary.greedy": "Greedy",
     "summary.sampled": "Temperature {temperature}",
-    "summary.rest": "draft length γ {gamma} · up to {max_new_tokens} tokens",
+    "summary.gamma": "draft length γ {gamma}",
+    "summary.most": "draft length γ {gamma} at most",
+    "summary.tokens": "up to {max_new_tokens} tokens",
     # presenter, tour, settings panel, links
     "present": "Present",
     "present.leave": "Leave the presenter view",
