@@ -42,11 +42,12 @@ PRECISION = "bf16"  # where none is asked for: nothing can be measured before th
 PLACED = ("fp32", "bf16", "fp16")  # int8 and int4 are made on the GPU itself
 
 # Seconds that a run asks for. What is assumed stands until runs have been measured; whoever stays below it pays less.
-START = 8  # a process, its CUDA, the weights' way there, packing and probing them
+START = 8  # packing the weights and probing them
 MARGIN = 1.5
 ASSUMED = 0.0012  # of a layer, for a token in both lanes: every kernel is launched by itself
 MOST = 55  # a longer run ends there; with GRACE it is what ZeroGPU lends where nothing is said
 GRACE = 5  # before ZeroGPU ends the process, the run ends itself with a sentence
+CARRIED = 500_000_000  # parameters a second on their way to the GPU, which ZeroGPU counts
 MEASURED = 8  # runs, of which the slowest counts
 WARM_UP = 4  # tokens of each lane
 
@@ -133,7 +134,7 @@ def zero_engine(gpu: Lender, spec: PairSpec, models: Iterable[str] = (), progres
     pairs = {name: LentPair(one, on_gpu, Known(), paces) for name, one in weights.items()}
 
     def load(asked: PairSpec, progress: Progress, before: LentPair | None) -> LentPair:
-        if asked.drafter not in pairs or replace(asked, drafter=spec.drafter) != spec:
+        if asked.drafter not in pairs or replace(asked, drafter=spec.drafter, hub_token=None) != spec:
             raise PairRefused(
                 f"On ZeroGPU a run takes what was loaded at the start: {spec.target} in {spec.target_precision}, with "
                 f"one of the drafters {', '.join(pairs)}."
@@ -168,7 +169,10 @@ def lent(gpu: Lender, weights: dict[str, PairWeights]) -> Callable[[str, Request
     """The decorated generator: drafter, request and seconds in; a Known, LaneSteps, and Parted or Broke out."""
     pairs: dict[str, Pair] = {}  # of the process that this runs in
 
-    @gpu(duration=lambda drafter, request, seconds: seconds + GRACE)
+    def duration(drafter: str, request: Request, seconds: int) -> int:
+        return seconds + GRACE + ceil(weights[drafter].loaded.parameters / CARRIED)
+
+    @gpu(duration=duration)
     def on_gpu(drafter: str, request: Request, seconds: int) -> Iterator[Known | LaneStep | Parted | Broke]:
         until = time.monotonic() + seconds
         try:

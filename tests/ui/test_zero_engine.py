@@ -15,7 +15,9 @@ from typing import Any
 import gradio as gr
 import pytest
 
+import app
 from specdemo.models.errors import PairRefused
+from specdemo.models.hub_token import HubToken
 from specdemo.models.pair import load_pair
 from specdemo.models.pair_options import PairSpec
 from specdemo.race import Lane, LaneStep, Request, RequestRefused, race
@@ -27,6 +29,7 @@ from specdemo.ui.runs import Run
 from specdemo.ui.show import Show
 from specdemo.ui.text import LANGUAGES, tell
 from specdemo.ui.text.below import recognise
+from specdemo.ui.visitors import PUBLIC
 from specdemo.ui.worker import Began, Ended, Event, Order, Refused, Worker
 from tests.models.tiny_tokenizers import word_tokenizer
 from tests.threads import one_thread  # noqa: F401
@@ -96,7 +99,7 @@ def test_a_run_asks_for_few_seconds_and_the_next_one_for_what_was_measured(spec:
     assumed = [pair.seconds(Request((), max_new_tokens=n)) for n in (1, 2000)]
     assert zero.START < assumed[0] < assumed[1] < zero.MOST
     events(engine, spec)
-    assert len(pair.paces) == 1 and gpu.asked == [zero.START + 1 + zero.GRACE]
+    assert len(pair.paces) == 1 and gpu.asked == [zero.START + 1 + zero.GRACE + 1]
     pair.paces[0] = 1.0
     assert pair.seconds(Request((), max_new_tokens=10)) == zero.START + zero.MARGIN * (10 + zero.WARM_UP)
     assert pair.seconds(Request((), max_new_tokens=100)) == zero.MOST
@@ -206,11 +209,22 @@ def test_a_run_takes_what_was_placed_at_the_start(lent: tuple[Forked, Engine], s
     for other in (replace(spec, drafter="gpt2"), replace(spec, target_precision="fp16"), replace(spec, target="gpt2")):
         refused = events(lent[1], other)[-1]
         assert refused.key == "unloaded" and "with one of the drafters " in translated(refused)
+    signed_in = replace(spec, hub_token=HubToken("hf_" + "a" * 34))
+    assert lent[1].load(signed_in, lambda *_: None, None).weights.spec == spec, "which was opened by the host"
     for asked in (PairSpec(target_precision="int8"), PairSpec(draft_precision="int4")):
         with pytest.raises(PairRefused, match=r"no GPU yet on which to make weights int\d: take fp32, bf16, fp16"):
             zero.zero_spec(asked)
     taken = zero.zero_spec(PairSpec())
     assert (taken.target_precision, taken.graphs) == (zero.PRECISION, False)
+
+
+def test_the_page_begins_with_what_was_placed(spec: PairSpec, capsys: pytest.CaptureFixture[str]) -> None:
+    desk, *begin_with = app._lent(Forked(), spec, replace(PUBLIC, models=("ngram",)))
+    assert begin_with == [spec.drafter, "same", "fp32", spec.target] and desk.rules.lab_rows == 0
+    assert desk.engine.load(replace(spec, drafter="ngram"), lambda *_: None, None).weights.drafting is None
+    assert "Loading target in fp32" in capsys.readouterr().out
+    with pytest.raises(SystemExit, match="no GPU yet on which to make weights int8"):
+        app._lent(Forked(), replace(spec, target_precision="int8"), PUBLIC)
 
 
 def test_over_the_real_package_where_there_is_no_zero_gpu_it_runs_here_and_warms_up(
@@ -258,9 +272,9 @@ def test_only_a_zero_gpu_space_lends(monkeypatch: pytest.MonkeyPatch) -> None:
         zero.lender()
 
 
-def test_over_the_real_package_as_on_zero_gpu(spec: PairSpec) -> None:
+def test_over_the_real_package_as_on_zero_gpu(spec: PairSpec, tmp_path: Path) -> None:
     pytest.importorskip("spaces")
-    command = [sys.executable, "-m", "tests.ui.zero_gpu_space", spec.target, spec.drafter]
+    command = [sys.executable, "-m", "tests.ui.zero_gpu_space", spec.target, spec.drafter, str(tmp_path)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=200)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.splitlines()[-1] == "all as it should be"
