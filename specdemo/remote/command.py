@@ -39,7 +39,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_server_options(parser.add_argument_group("the servers; where one alone is named, the other lane runs here"))
     add_pair_options(parser.add_argument_group("the lane here, if there is one"))
     add_race_options(parser).add_argument("--json", type=Path, metavar="FILE", help="keep both lanes' traces")
-    parser.set_defaults(mode=dashed(Mode.ONE_AFTER_ANOTHER))
+    usual = {name: parser.get_default(name) for name in THEIRS}
+    parser.set_defaults(mode=dashed(Mode.ONE_AFTER_ANOTHER), usual=usual)
     add_log_options(parser.add_argument_group("the log"))
 
 
@@ -134,8 +135,8 @@ def _request(args: argparse.Namespace, asked: Servers) -> Request:
     """What the options ask for, the prompt's ids still missing."""
     if not args.prompt.strip():
         raise RequestRefused("The prompt is empty: write something for the model to answer.")
-    request, usual = race_request(args), Request(())
-    given = [name for name in THEIRS if getattr(request, name) != getattr(usual, name)]
+    request = race_request(args)
+    given = [name for name, usual in args.usual.items() if getattr(args, name) != usual]
     if given and asked.here is not Lane.SPECULATIVE:
         raise RequestRefused(
             f"--{given[0].replace('_', '-')}: how a server drafts is its own. Leave it out, and set it where the "

@@ -9,12 +9,14 @@ from pathlib import Path
 import pytest
 
 from specdemo import cli, trace_files
+from specdemo.app_options import app_parser
 from specdemo.decoding.steps import Origin, Rule
 from specdemo.models.pair_options import NGRAM, PairSpec
 from specdemo.race import Lane, Mode, Request
 from specdemo.recording import RaceRecord, Settled
+from specdemo.remote.faults import RemoteFault
 from specdemo.remote.mixed import MixedPair
-from specdemo.remote.options import Servers
+from specdemo.remote.options import Servers, servers
 from specdemo.remote.racing import mix
 from specdemo.request_log import lines_of
 from specdemo.ui import glass, report
@@ -25,6 +27,7 @@ from specdemo.ui.desk import Desk
 from specdemo.ui.own_engine import real_engine
 from specdemo.ui.remote_engine import MixedSpec, mixed_engine
 from specdemo.ui.runs import Run
+from specdemo.ui.servers import offered
 from specdemo.ui.show import Show
 from specdemo.ui.text import LANGUAGES, tell
 from specdemo.ui.worker import Ended, Order, Worker
@@ -184,3 +187,23 @@ def test_the_page_labels_it_wherever_a_ratio_is_shown(pair, server, here: Lane) 
         assert glass.view(run, Lane.SPECULATIVE, 2)["rows"] and "judged" not in glass.view(run, Lane.SPECULATIVE, 2)
     else:
         assert glass.view(run, Lane.SPECULATIVE, 2)["judged"] == "remote.glass"
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["--allow-server", "http://one:1"], "give --baseline-url"),
+        (["--baseline-url", "http://one:1", "--allow-server", "file:///etc/passwd"], "no address of a server"),
+        (["--baseline-url", "http://name:word@one:1"], "takes no name"),
+    ],
+)
+def test_addresses_are_looked_at_before_the_page_starts(options: list[str], expected: str) -> None:
+    with pytest.raises(RemoteFault, match=expected):
+        servers(app_parser().parse_args(options))
+
+
+def test_what_may_be_chosen_is_the_servers_that_race_and_those_allowed() -> None:
+    args = ["--baseline-url", "http://one:1/v1", "--allow-server", "http://two:2/", "--allow-server", "http://three:3"]
+    asked = servers(app_parser().parse_args(args))
+    assert asked.here is Lane.SPECULATIVE and asked.allowed == ("http://two:2", "http://three:3")
+    assert offered(asked) == {"baseline_server": ("http://one:1", "http://two:2", "http://three:3")}
