@@ -42,7 +42,7 @@ PRECISION = "bf16"  # where none is asked for: nothing can be measured before th
 PLACED = ("fp32", "bf16", "fp16")  # int8 and int4 are made on the GPU itself
 
 # Seconds that a run asks for. What is assumed stands until runs have been measured; whoever stays below it pays less.
-START = 8  # packing the weights and probing them
+START = 12  # packing the weights, probing them, a warm-up by every rule
 MARGIN = 1.5
 ASSUMED = 0.0012  # of a layer, for a token in both lanes: every kernel is launched by itself
 MOST = 55  # a longer run ends there; with GRACE it is what ZeroGPU lends where nothing is said
