@@ -104,7 +104,7 @@ class Synthetic:
             load=self._load,
             facts=lambda pair: ["Scripted model", pair[0], "fp32", "no device"],
             known=lambda pair: Known(
-                self.bits, self.padding, {"target": "Scripted model", "drafter": pair[0]}, MACHINE
+                self.bits, self.padding, {"target": "Scripted model", "drafter": pair[0]}, dict(MACHINE)
             ),
             context=lambda pair: self.context,
             encode=self._encode,
