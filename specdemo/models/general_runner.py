@@ -13,7 +13,7 @@ from contextlib import nullcontext
 import torch
 from torch import Tensor, nn
 from transformers import DynamicCache, PreTrainedConfig, PreTrainedModel
-from transformers.cache_utils import Cache, CacheLayerMixin, DynamicLayer, DynamicSlidingWindowLayer
+from transformers.cache_utils import Cache, CacheLayerMixin
 
 from specdemo.decoding.kv import KVCache
 from specdemo.decoding.runner import Output
@@ -21,6 +21,8 @@ from specdemo.models import attention
 from specdemo.models.errors import Refusal
 
 PLAIN = "Choose a model that reads from left to right and keeps nothing but keys and values."
+# transformers' layers of a cache that can be rewound; a dummy holds nothing: its layer reads an earlier one's keys
+KEYS_AND_VALUES = {"DynamicLayer", "DynamicSlidingWindowLayer", "DummyLayer"}
 UNBOUNDED = 1 << 20  # max_length of models that state none (alibi)
 
 
@@ -170,10 +172,9 @@ def refuse_unfit(model: type[PreTrainedModel], config: PreTrainedConfig) -> None
             "decoding would be wrong with them.",
             PLAIN,
         )
-    kinds = {type(layer) for layer in DynamicCache(config=text).layers}
-    unknown = kinds - {DynamicLayer, DynamicSlidingWindowLayer}
+    unknown = {type(layer).__name__ for layer in DynamicCache(config=text).layers} - KEYS_AND_VALUES
     if unknown:
-        names = ", ".join(sorted(k.__name__ for k in unknown))
+        names = ", ".join(sorted(unknown))
         raise RunnerRefused(
             f"{kind} models keep more than keys and values in some layers ({names}), which cannot be taken back when "
             "a draft is refused, so speculative decoding would be wrong with them.",

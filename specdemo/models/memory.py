@@ -135,10 +135,17 @@ def need(
 
 
 def cache_bytes(text: PreTrainedConfig, dtype: torch.dtype, tokens: int) -> int:
-    """Of one cache over so many tokens. Windows keep all keys, so that rewinding stays possible."""
-    heads = getattr(text, "num_key_value_heads", None) or text.num_attention_heads
-    dim = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
-    return 2 * text.num_hidden_layers * heads * dim * dtype.itemsize * tokens
+    """Of one cache over so many tokens. Windows keep all keys, so that rewinding stays possible.
+
+    Layers may differ in their heads, and some may read the keys of others, as in Gemma 3n and 4.
+    """
+    layers = getattr(text, "per_layer_config", None) or [text] * text.num_hidden_layers
+    reused = getattr(text, "kv_sharing_modes", None) or [None] * text.num_hidden_layers
+    width = 0
+    for layer in (one for one, mode in zip(layers, reused, strict=True) if mode != "reuse"):
+        heads = getattr(layer, "num_key_value_heads", None) or layer.num_attention_heads
+        width += heads * (getattr(layer, "head_dim", None) or layer.hidden_size // layer.num_attention_heads)
+    return 2 * width * dtype.itemsize * tokens
 
 
 def skeleton(config: PreTrainedConfig) -> PreTrainedModel:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import json
+import logging
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -68,6 +69,15 @@ def test_quantised_models_run_on_a_cpu_and_say_what_they_are(
     with torch.inference_mode():
         ours, exact = (model(ids).logits[0].argmax(-1) for model in (loaded.model, tiny_llama()))
     assert (ours == exact).float().mean() >= agreement  # 0.004 by chance
+
+
+def test_bitsandbytes_says_nothing_at_each_forward(llama: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """It would warn at every int8 layer of every forward whose rows are not float16."""
+    loaded = load_model(find_model(str(llama)), Precision.INT8, CPU)
+    with torch.inference_mode():
+        loaded.model(torch.arange(9)[None])
+    assert not logging.getLogger("bitsandbytes.autograd._functions").isEnabledFor(logging.WARNING)
+    assert not [record for record in caplog.records if record.name.startswith("bitsandbytes")]
 
 
 def test_layers_that_are_not_linear_are_not_claimed_to_be_quantised(save_model: Save) -> None:

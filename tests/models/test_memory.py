@@ -17,6 +17,7 @@ from specdemo.models.loading import find_model, load_model
 from specdemo.models.memory import Part, cache_bytes, head_part, held_bytes, is_out_of_memory, need, part
 from specdemo.models.precision import Precision
 from specdemo.models.presets import PRESETS
+from tests.models.test_shared_keys import sharing_gemma
 from tests.tiny import tiny_gpt2, tiny_llama, tiny_qwen2, tiny_qwen3
 
 CPU = torch.device("cpu")
@@ -60,13 +61,17 @@ def test_tied_weights_are_counted_once() -> None:
     assert apart == tied.vocab_size * tied.hidden_size * 4
 
 
-@pytest.mark.parametrize("build", [tiny_llama, tiny_qwen3, tiny_gpt2])
+def gemma4() -> PreTrainedModel:
+    return sharing_gemma("gemma4_text")
+
+
+@pytest.mark.parametrize("build", [tiny_llama, tiny_qwen3, tiny_gpt2, gemma4])
 def test_a_cache_is_foreseen_to_the_byte(build: Callable[[], PreTrainedModel]) -> None:
     model = build()
     runner = GeneralRunner(model)
     runner.begin(64)
     runner.forward(torch.arange(5), rows=1)
-    held = sum(tensor.nbytes for layer in runner.kv.layers for tensor in (layer.keys, layer.values))
+    held = sum(t.nbytes for layer in runner.kv.layers for t in (layer.keys, layer.values) if t is not None)
     assert cache_bytes(model.config, torch.float32, 64) == held
 
 
