@@ -82,7 +82,7 @@ class Tally:
     def __str__(self) -> str:
         said = (
             f"Blind vote: {self.plain} for plain, {self.drafted} for drafted, {self.neither} without a preference; "
-            f"exact sign test over the {self.preferring} that prefer a side, p = {self.p:.3g}."
+            f"exact sign test over the votes that prefer a side ({self.preferring}), p = {self.p:.3g}."
         )
         if self.preferring < FEWEST:
             return f"{said} Fewer than {FEWEST} such votes show no difference, however they fall."

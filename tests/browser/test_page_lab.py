@@ -78,12 +78,13 @@ def _brings_prompts(page: Page, file: Path) -> None:
     expect(plan).to_have_text("3 rows")
     page.get_by_role("button", name="Temperature sweep").click()
     expect(place).to_contain_text("mine.jsonl, 4 prompts")
+    expect(page.locator("#sd-lab-per_kind")).to_have_value("4")
     page.get_by_role("button", name="Kinds of prompts").click()
     page.locator("#sd-lab-gammas").fill("2")
     page.locator("#sd-lab-max_new_tokens").fill("8")
     assert violations(page) == []
     place.get_by_role("button", name="Remove").click()
-    page.locator("#sd-lab-per_kind").fill("1")
+    expect(page.locator("#sd-lab-per_kind")).to_have_value("1")
 
 
 def _downloads(page: Page, folder: Path) -> dict[str, Path]:

@@ -29,17 +29,14 @@ sd.parts.lab = (element, { props, watch, trigger }) => {
   function choose(name, options = {}) {
     chosen = name;
     view.classList.toggle("sd-lab-logged", name === LOG);
-    if (name !== LOG) form.draw(forms.find((one) => one.name === name).fields.map((field) => ({ ...field, value: options[field.name] ?? begins(field) })));
+    if (name !== LOG) form.draw(forms.find((one) => one.name === name).fields.map((one) => ({ ...one, begin: one.value })).map((one) => ({ ...one, value: options[one.name] ?? begins(one) })));
     plan = null;
     draw();
     if (!view.hidden) ask();
   }
 
-  /* Prompts of one's own stay while experiments are looked at, and all of them are taken. */
-  function begins({ name, as, value }) {
-    if (as === "prompts") return undefined;
-    return form.has("prompts") && (name === "per_kind" || name === "kinds") ? "" : value;
-  }
+  /* Prompts of one's own stay while experiments are looked at. */
+  const begins = (field) => (field.as === "prompts" ? undefined : form.begin(field));
 
   const clock = (seconds) => `${Math.floor(seconds / 60)}:${String(Math.floor(seconds % 60)).padStart(2, "0")}`;
 

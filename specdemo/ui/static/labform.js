@@ -71,10 +71,16 @@ sd.labForm = (form, changed, bring) => {
     return group;
   }
 
-  /* With prompts of one's own the kinds are theirs, and all of them are taken. */
+  /* With prompts of one's own the kinds are theirs, and all of them are taken, however few are usual. */
+  function begin({ name, begin: value, usual }) {
+    if (!sets.prompts || (name !== "kinds" && name !== "per_kind")) return value;
+    return name === "per_kind" && usual ? String(sets.prompts.n) : "";
+  }
+
   function put(name, set) {
-    const typed = { ...read(), ...(name === "prompts" ? { kinds: "", per_kind: "" } : {}) };
+    const typed = read();
     if (set) sets[name] = set; else delete sets[name];
+    if (name === "prompts") for (const field of fields.filter((one) => ["kinds", "per_kind"].includes(one.name))) typed[field.name] = begin(field);
     draw(fields.map((field) => ({ ...field, value: field.as === "prompts" ? undefined : typed[field.name] })));
     document.getElementById(`sd-lab-${name}`)?.focus();
     changed();
@@ -130,5 +136,5 @@ sd.labForm = (form, changed, bring) => {
 
   form.addEventListener("input", changed);
   form.addEventListener("submit", (event) => event.preventDefault());
-  return { draw, read, put, has: (name) => Boolean(sets[name]) };
+  return { draw, read, put, begin };
 };

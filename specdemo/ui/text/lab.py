@@ -274,7 +274,7 @@ LAB = {
         "全部 {of} 對回答兩邊都相同，評選沒有意義。規則為拒絕取樣或分塊驗證、且溫度高於 0 時，回答才會不同。",
     ),
     "lab.vote.left.out": (
-        "The other {n} are the same on both sides; a vote means nothing there, so they are left out.",
+        "Left out, because a vote means nothing there: {n} with the same text on both sides.",
         "另外 {n} 对两边相同，评选没有意义，因此略去。",
         "另外 {n} 對兩邊相同，評選沒有意義，因此略去。",
     ),
@@ -301,8 +301,8 @@ LAB = {
     "lab.vote.plain": ("plain", "普通", "普通"),
     "lab.vote.drafted": ("drafted", "投机", "投機"),
     "lab.vote.tally": (
-        "**{plain} for plain, {drafted} for drafted,** {neither} without a preference. Exact sign test over the {n} "
-        "that prefer a side: p = {p}.",
+        "**{plain} for plain, {drafted} for drafted,** {neither} without a preference. Exact sign test over the "
+        "votes that prefer a side ({n}): p = {p}.",
         "**普通 {plain} 票，投机 {drafted} 票，**{neither} 票无偏好。对有偏好的 {n} 票作精确符号检验：p = {p}。",
         "**普通 {plain} 票，投機 {drafted} 票，**{neither} 票無偏好。對有偏好的 {n} 票作精確符號檢定：p = {p}。",
     ),
