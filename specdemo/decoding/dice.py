@@ -78,11 +78,11 @@ class Dice:
         """The rule's judgement, B = 1, of a draft of k by logits [k + 1, vocab]; p [n, vocab] of the rows it came to.
 
         A device judges all rows at once, since asking it whether one stands is a wait; a CPU row by row, and what is
-        behind a refusal is never worked out. Block needs every row.
+        behind a refusal is never worked out. Block needs every row, and greedily a row costs less than to begin one.
         """
-        if logits.device.type == "cpu" and self.rule is not Rule.BLOCK:
-            return self._in_turn(logits, draft)
-        return self._at_once(logits, draft)
+        if logits.device.type != "cpu" or self.rule is Rule.BLOCK or self._greedy:
+            return self._at_once(logits, draft)
+        return self._in_turn(logits, draft)
 
     def _in_turn(self, logits: Tensor, draft: Draft) -> tuple[Tensor, Judgement]:
         """Shared noise and rejection as the papers have them: to the bit what `_at_once` finds."""
@@ -93,7 +93,7 @@ class Dice:
             p = self.sampler.after(logits[i], draft.ids[:i])
             rows.append(p)
             if uniforms is None:
-                token = self._drawn(p, Stream.TARGET, self.position + i)
+                token = self.sampler.draw(p, Stream.TARGET, self.position + i)
                 draws += [] if drafted is None else [token]
                 if token != drafted:
                     break
@@ -104,15 +104,12 @@ class Dice:
                 if uniforms[i] * q[drafted] < p[drafted]:
                     continue
                 source = verification.residual(p, q)
-            token = self._drawn(source, Stream.RESIDUAL, self._round)
+            token = self.sampler.draw(source, Stream.RESIDUAL, self._round)
             break
         accepted = torch.tensor([len(rows) - 1])
         drawn = torch.stack(draws) if draws else torch.empty(0)
         judged = Judgement(accepted, token[None], drawn[None], source=None if source is None else source[None])
         return torch.stack(rows), judged
-
-    def _drawn(self, weights: Tensor, stream: Stream, counter: int) -> Tensor:
-        return argmax(weights) if self._greedy else self.sampler.draw(weights, stream, counter)
 
     def _q(self, draft: Draft, i: int, like: Tensor) -> Tensor:
         return torch.zeros_like(like).scatter_(-1, draft.ids[i], 1.0) if draft.q is None else draft.q[i]
