@@ -151,7 +151,7 @@ def _speedup(rows: Sequence[Row], setting: tuple) -> float | None:
 
 def _setting(setting: tuple) -> str:
     gamma, policy = setting
-    return f"γ {gamma}" + ("" if policy == DraftLength.FIXED else f", {policy},")
+    return f"γ {gamma}" + ("" if policy == DraftLength.FIXED else f" ({policy})")
 
 
 def _verdict(between: tuple[float, float] | None) -> str:

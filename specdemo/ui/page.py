@@ -217,7 +217,8 @@ class Page:
         )
         self.glass.look(self.look, None, self.glass, queue=False, **PRIVATE)
         self.how.work(self.work, None, self.how, queue=False, **PRIVATE)
-        self.chips.pick(self.pick, None, self.prompt, queue=False, **PRIVATE)
+        picked = [self.prompt, *self.controls.inputs]
+        self.chips.pick(self.pick, self.controls.inputs, picked, queue=False, **PRIVATE)
         self.blocks.load(self.restore, None, [self.prompt, self.board, *self.controls.inputs], queue=False, **PRIVATE)
         gr.on(
             [block.change for block in self.controls.inputs],
@@ -410,9 +411,16 @@ class Page:
         """The step that "How it works" works through."""
         return encode(how.work(self.runs, visitor.session_hash, event._data))
 
-    def pick(self, event: gr.EventData) -> str:
-        """An example's prompt."""
-        return self.examples[int(event._data["index"])]["prompt"]
+    def pick(self, event: gr.EventData, *values: Any) -> list[Any]:
+        """An example's prompt, and its settings; those that the example before it came with go back."""
+        example, read = self.examples[int(event._data["index"])], self.controls.read(values)
+        wanted: dict[str, Any] = {}
+        for came in (one.get("set", {}) for one in self.examples):
+            if all(read[name] == value for name, value in came.items()):
+                wanted |= {name: self.fresh[name] for name in came}
+        wanted |= example.get("set", {})
+        ours = wanted.keys() - self.controls.theirs
+        return [example["prompt"], *(wanted[name] if name in ours else gr.skip() for name in self.fresh)]
 
 
 def _speed(event: gr.EventData) -> float:

@@ -176,7 +176,10 @@ def test_following_yields_to_the_reader_and_can_be_taken_up_again(demo: Demo, pa
     assert page.locator(PANE).evaluate(at_end)
 
 
-def test_a_slower_run_proposes_settings_and_a_press_runs_with_them(demo: Demo, page: Page) -> None:
+def test_a_slower_run_proposes_settings_and_a_press_runs_with_them(demo: Demo, open_page: Callable[..., Page]) -> None:
+    page = open_page(f"{demo.url}?draft_length=fixed")
+    page.wait_for_selector(".sd-pair[data-state=ready]")
+    expect(page.locator("[data-set=summary]")).not_to_contain_text("at most")
     demo.script.agreement = 0.05
     run(page)
     expect(page.locator("[data-fig=more]")).to_contain_text("gives a drafter little to foresee")

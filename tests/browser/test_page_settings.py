@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -40,6 +41,23 @@ def test_gradios_own_controls_are_named_in_the_pages_language(demo: Demo, page: 
     page.locator("[data-head=language]").select_option("zh-TW")
     expect(toggle).to_have_attribute("aria-label", "關閉設定")
     expect(slider).to_have_attribute("aria-label", "草稿長度 γ：滑桿")
+
+
+def test_an_example_brings_its_settings_and_takes_them_away_again(demo: Demo, page: Page) -> None:
+    said = page.locator("[data-set=summary]")
+    page.locator(".sd-chip", has_text="Invented words").click()
+    expect(said).to_contain_text("draft length γ 16 ·")
+    page.locator(".sd-chip", has_text="JSON").click()
+    expect(said).to_contain_text("draft length γ 5 at most")
+    page.click(".sd-set")
+    gamma = page.locator("#sd-set-gamma input[type=number]")
+    gamma.fill("3")
+    gamma.press("Tab")
+    expect(said).to_contain_text("γ 3")
+    page.keyboard.press("Escape")
+    page.locator(".sd-chip", has_text="SQL").click()
+    expect(page.locator("#sd-prompt textarea")).to_have_value(re.compile("SQL", re.IGNORECASE))
+    expect(said).to_contain_text("γ 3")  # a person's own setting stays
 
 
 def test_stop_strings_reach_the_run(demo: Demo, page: Page) -> None:

@@ -173,7 +173,7 @@ def test_count_prints_what_a_corpus_holds(target, tmp_path, capsys):
 def test_a_corpus_of_another_target_is_refused_with_a_sentence(target, tmp_path, capsys):
     drain(synthesis(target, tmp_path / "c", plan=own(tmp_path, ["one"])))
     model, tokenizer = tiny_target()
-    tokenizer.add_tokens(["<extra>"])
+    tokenizer.add_tokens(["<extra>"], special_tokens=True)
     for part in (model, tokenizer):
         part.save_pretrained(tmp_path / "other")
     assert main.main(parse(["synthesise", "--target", str(tmp_path / "other"), "--corpus", str(tmp_path / "c")])) == 1

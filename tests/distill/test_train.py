@@ -30,8 +30,8 @@ from specdemo.models.pair_options import PairSpec
 from specdemo.models.runners import make_runner
 from specdemo.race import Request, lanes
 from tests.distill.test_batch import answer_all, jobs
-from tests.distill.tiny_target import tiny_tokenizer
 from tests.drafters import speculators_heads as made
+from tests.models.tiny_tokenizers import word_tokenizer
 from tests.tiny import tiny_llama
 
 LAYERS = (1, 2, 3)
@@ -183,7 +183,7 @@ def test_a_checkpoint_of_another_vocabulary_is_refused(target: LlamaForCausalLM,
 def test_the_commands_train_export_and_go_on(target: LlamaForCausalLM, corpus: Path, tmp_path: Path, capsys):
     """From a corpus to a folder that a lane drafts with, by the commands alone."""
     target.save_pretrained(tmp_path / "target")
-    tiny_tokenizer().save_pretrained(tmp_path / "target")
+    word_tokenizer(64).save_pretrained(tmp_path / "target")
     work = ["--target", str(tmp_path / "target"), "--work", str(tmp_path / "work")]
     options = ["--corpus", str(corpus), "--layers", "1,2", "--vocabulary", "40", "--batch", "400", "--every", "4"]
     assert command(["train", *work, *options, "--steps", "4"]) == 0
@@ -222,7 +222,7 @@ def test_the_embedded_pair_is_distilled_from_scratch_on_a_small_budget(tmp_path:
 def test_training_goes_on_from_an_exported_head(target: LlamaForCausalLM, corpus: Path, tmp_path: Path, capsys):
     """What is kept where the checkpoint is not: its weights and its vocabulary, rounded to bf16."""
     target.save_pretrained(tmp_path / "target")
-    tiny_tokenizer().save_pretrained(tmp_path / "target")
+    word_tokenizer(64).save_pretrained(tmp_path / "target")
     options = ["--target", str(tmp_path / "target"), "--corpus", str(corpus), "--layers", "1,2", "--batch", "400"]
     first, second = (["--work", str(tmp_path / name)] for name in ("first", "second"))
     assert command(["train", *options, *first, "--vocabulary", "40", "--steps", "20"]) == 0
