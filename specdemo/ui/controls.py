@@ -270,9 +270,11 @@ def _is_setting(name: str) -> bool:
 
 
 def _presets(language: str) -> list[tuple[str, str]]:
-    """Each preset with the memory of the card it is for, and whether terms must be accepted first."""
+    """Each preset: memory of the card it is for, its target's licence, and whether terms must be accepted first."""
     gated = {True: f", {say(language, 'preset.gated')}", False: ""}
-    named = [(f"{p.name} ({p.memory} GB{gated[p.target.gated]})", name) for name, p in PRESETS.items()]
+    named = [
+        (f"{p.name} ({p.memory} GB, {p.target.licence}{gated[p.target.gated]})", name) for name, p in PRESETS.items()
+    ]
     return [(say(language, "preset.none"), ""), *named]
 
 

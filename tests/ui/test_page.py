@@ -43,7 +43,7 @@ def test_a_preset_sets_target_and_draft_and_is_no_setting_itself(page: Page) -> 
     offered = dict(
         page.controls.relabel("zh-CN")[page.controls.labelled.index(page.controls._made["preset"])]["choices"]
     )
-    assert offered["llama-3.1-8b (24 GB, 需授权)"] == "llama-3.1-8b" and len(offered) == 1 + len(PRESETS)
+    assert offered["llama-3.1-8b (24 GB, llama3.1, 需授权)"] == "llama-3.1-8b" and len(offered) == 1 + len(PRESETS)
 
 
 def test_nothing_is_shared_kept_or_reported(page: Page) -> None:

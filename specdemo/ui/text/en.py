@@ -372,7 +372,8 @@ STRINGS = {
     "drafter.ngram+embedded": "lookup, else head",
     "drafter.model": "another model or head",
     "preset": "Preset",
-    "preset.info": "A target with a draft that fits it; the memory is that of a card that takes both in bf16.",
+    "preset.info": "A target with a draft that fits it; the memory is that of a card that takes both in bf16, the "
+    "licence the target's.",
     "preset.none": "none",
     "preset.gated": "gated",
     "target_model": "Target model",

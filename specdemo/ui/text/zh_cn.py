@@ -337,7 +337,7 @@ STRINGS = {
     "drafter.ngram+embedded": "先查找，否则草稿头",
     "drafter.model": "其他模型或草稿头",
     "preset": "预设",
-    "preset.info": "一个目标模型和适合它的草稿；所示内存是能以 bf16 容下两者的显卡的内存。",
+    "preset.info": "一个目标模型和适合它的草稿；所示内存是能以 bf16 容下两者的显卡的内存，许可证是目标模型的。",
     "preset.none": "无",
     "preset.gated": "需授权",
     "target_model": "目标模型",

@@ -337,7 +337,7 @@ STRINGS = {
     "drafter.ngram+embedded": "先查找，否則草稿頭",
     "drafter.model": "其他模型或草稿頭",
     "preset": "預設組合",
-    "preset.info": "一個目標模型和適合它的草稿；所示記憶體是能以 bf16 容下兩者的顯示卡的記憶體。",
+    "preset.info": "一個目標模型和適合它的草稿；所示記憶體是能以 bf16 容下兩者的顯示卡的記憶體，授權是目標模型的。",
     "preset.none": "無",
     "preset.gated": "需授權",
     "target_model": "目標模型",
