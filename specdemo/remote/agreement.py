@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from specdemo.remote.counters import Counters
-from specdemo.remote.wire import Drafting
+from specdemo.remote.wire import MOST_DRAFTED, Drafting
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ def _by_totals(
 ) -> list[Round] | None:
     """Where every draft was as long as drafts may be, and either every step drafted or just those of several tokens."""
     longest = len(accepted_at)
-    if not lengths or lengths[0] != 1 or drafted != drafts * longest:
+    if longest > MOST_DRAFTED or not lengths or lengths[0] != 1 or drafted != drafts * longest:
         return None
     several = sum(length > 1 for length in lengths[1:])
     if drafts not in (len(lengths) - 1, several):

@@ -45,8 +45,10 @@ def parse(text: str) -> Counters:
                     positions[position] = positions.get(position, 0) + int(sample.value)
     except (ValueError, KeyError, IndexError, OverflowError) as error:  # all that its parser raises on other text
         raise Unreadable(str(error)) from None
-    if sorted(positions) != list(range(len(positions))):
-        raise Unreadable("the positions of a draft have gaps")
+    if not any(name.startswith(wire.VLLMS) for name in seen):
+        raise Unreadable("no counters of vLLM")  # of another engine nobody knows whether it speculates
+    if len(positions) > wire.MOST_DRAFTED or sorted(positions) != list(range(len(positions))):
+        raise Unreadable("the positions of a draft have gaps, or no end")
     return Counters(
         wire.DRAFTS in seen,
         sums[wire.DRAFTS],

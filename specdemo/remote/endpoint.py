@@ -49,6 +49,7 @@ class Endpoint:
         self._openai = openai.OpenAI(
             base_url=f"{self.url}/v1", api_key=key or "none", max_retries=0, timeout=timeout, http_client=self._http
         )
+        self._openai.organization = self._openai.project = None  # of the environment, for another server
 
     def close(self) -> None:
         """Let go of the connections."""
@@ -124,7 +125,7 @@ class Endpoint:
                     raise self._refused(error.status_code, error.response.text, settings) from None
                 del optional[unknown]
                 self._drop(unknown)
-            except (openai.OpenAIError, httpx.HTTPError, ValueError) as error:
+            except (openai.OpenAIError, httpx.HTTPError, ValueError, RecursionError) as error:
                 raise self._fault(error) from None
         with messages:
             yield from self._chunks(messages, settings)
@@ -138,7 +139,7 @@ class Endpoint:
                 )
                 ended = ended or any(choice.finish_reason for choice in chunk.choices)
                 yield chunk
-        except (openai.OpenAIError, httpx.HTTPError, ValueError, AttributeError, TypeError) as error:
+        except (openai.OpenAIError, httpx.HTTPError, ValueError, AttributeError, TypeError, RecursionError) as error:
             refused = not ended and isinstance(error, openai.APIError) and _named(settings, error.message)
             raise (self._refused(400, error.message, settings) if refused else self._fault(error)) from None
         if not ended:
@@ -154,7 +155,7 @@ class Endpoint:
         answer = self._answer("GET" if message is None else "POST", path, message)
         try:
             return wire.read(shape, json.loads(answer))
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:  # the latter of brackets in brackets
             raise self._garbage(error) from None
 
     def _answer(self, method: str, path: str, message: dict[str, Any] | None = None) -> bytes:
@@ -235,6 +236,6 @@ def _said(text: str) -> str:
         body = json.loads(text)
         error = body.get("error", body)
         text = error["message"] if isinstance(error, dict) else str(error)
-    except (ValueError, KeyError, AttributeError):
+    except (ValueError, KeyError, AttributeError, RecursionError):
         pass
     return short(str(text)) or "no reason given"

@@ -24,6 +24,7 @@ from specdemo.remote.endpoint import Endpoint
 from specdemo.remote.facts import UNTOLD, Provenance
 from specdemo.remote.faults import RemoteFault
 
+LONGEST_TOKEN = 512  # characters; no vocabulary has one, and text without tokens ends there, too
 SCRAPES_APART = 0.25  # seconds: a scrape may be older than the last chunk
 
 
@@ -75,7 +76,7 @@ class RemoteLane:
         self.began = 0.0
         self._watched = watched
         self._stop: Stop | None = None
-        self._tokens = 0
+        self._tokens = self._characters = 0
         self._spells = spelled  # until the server once does not spell a token
         self._stopped = threading.Event()
         self._before: Counters | None = None
@@ -99,7 +100,7 @@ class RemoteLane:
                         last = at
                         if arrival.ids is not None:
                             yield self._wrote(arrival, None, arrival.seconds)
-                    if self._tokens > asked.max_tokens:
+                    if self._tokens > asked.max_tokens or self._characters > LONGEST_TOKEN * asked.max_tokens:
                         self._end(RemoteFault(f"The server at {self.endpoint.name} sends more than it was asked for."))
                         return
         finally:
@@ -154,6 +155,7 @@ class RemoteLane:
                 RemoteFault(f"The server at {self.endpoint.name} gave up the answer ({reason}): see what it logged.")
             )
         ids = None if choice.token_ids is None else tuple(choice.token_ids)
+        self._characters += len(choice.text)
         if not ids and not choice.text:
             return None
         if ids == ():  # text that was held back, of tokens that came before
@@ -174,7 +176,8 @@ class RemoteLane:
                 try:
                     ids = tuple(self.endpoint.tokens(self.asked.model, arrival.text))
                 except RemoteFault as fault:
-                    self._end(fault)
+                    if self.fault is None:  # else what ended the answer is the reason, also of this
+                        self._end(fault)
                     break
             found.append(ids)
         del self.arrivals[len(found) :]

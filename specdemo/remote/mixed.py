@@ -14,6 +14,7 @@ from specdemo.race import Lane, Request
 from specdemo.race import check as check_here
 from specdemo.recording import Known, Wrote, spelled
 from specdemo.remote import facts, wire
+from specdemo.remote.address import short
 from specdemo.remote.faults import RemoteFault
 
 if TYPE_CHECKING:
@@ -131,6 +132,6 @@ def refuse_other(target: str, served: wire.Model, name: str) -> None:
     theirs = [one.rstrip("/").rpartition("/")[2] for one in (served.id, served.root or "")]
     if not any(own in one.lower() for one in theirs):
         raise RemoteFault(
-            f"The server at {name} serves {served.id}, and the lane here runs {target}: start both with the same "
-            f"model. If it is the same under another name, say so with --model {served.id}."
+            f"The server at {name} serves {short(served.id)}, and the lane here runs {target}: start both with the "
+            f"same model. If it is the same under another name, say so with --model {short(served.id)}."
         )

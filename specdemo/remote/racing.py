@@ -18,6 +18,7 @@ from specdemo.decoding.steps import DraftLength, Rule, Stop
 from specdemo.race import Lane, Mode, Request, check_settings
 from specdemo.recording import Known, Settled, Wrote
 from specdemo.remote import facts
+from specdemo.remote.address import short
 from specdemo.remote.endpoint import Endpoint, Messages
 from specdemo.remote.faults import RemoteFault
 from specdemo.remote.lane import Asked, RemoteLane
@@ -99,8 +100,8 @@ def connect(asked: Servers, target: str | None = None) -> RemotePair:
             refuse_other(target, found[0], next(iter(endpoints.values())).name)
         if found[0].id != found[-1].id:
             raise RemoteFault(
-                f"The servers serve {found[0].id} and {found[1].id}: start both with the same model, or give it one "
-                "name with --served-model-name."
+                f"The servers serve {short(found[0].id)} and {short(found[1].id)}: start both with the same model, or "
+                "give it one name with --served-model-name."
             )
     except BaseException:
         for endpoint in endpoints.values():
@@ -210,7 +211,7 @@ def _pump(lane: RemoteLane, queue: SimpleQueue) -> None:
 def _served(endpoint: Endpoint, name: str | None) -> Any:
     """The model on this server."""
     served = {model.id: model for model in endpoint.models()}
-    listed = ", ".join(list(served)[:8])
+    listed = ", ".join(short(one) for one in list(served)[:8])
     if name is not None and name not in served:
         raise RemoteFault(f"The server at {endpoint.name} does not serve {name}: it has {listed}.")
     if name is None and len(served) > 1:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
 MODELS, METRICS, TOKENIZE, DETOKENIZE = "/v1/models", "/metrics", "/tokenize", "/detokenize"
 OPTIONAL = {"return_token_ids": True, "stream_options": {"include_usage": True}}  # asked for; a server may lack them
@@ -19,9 +19,14 @@ DRAFT_TOKENS = "vllm:spec_decode_num_draft_tokens_total"
 ACCEPTED = "vllm:spec_decode_num_accepted_tokens_total"
 ACCEPTED_PER_POSITION = "vllm:spec_decode_num_accepted_tokens_per_pos_total"  # label: position, from 0
 FINISHED = "vllm:request_success_total"
+VLLMS = "vllm:"  # how the names of its counters begin
+MOST_DRAFTED = 256  # tokens in one step; more is no draft of any engine, and memory that a server could ask for
 
 Shape = TypeVar("Shape", bound=BaseModel)
 Count = Annotated[int, Field(ge=0, le=2**63 - 1)]
+Draft = Annotated[int, Field(ge=0, le=MOST_DRAFTED)]
+# JSON can hold half of a surrogate pair, which no file can be written with.
+Text = Annotated[str, AfterValidator(lambda text: text.encode("utf-8", "replace").decode())]
 
 
 class Garbage(ValueError):
@@ -31,11 +36,11 @@ class Garbage(ValueError):
 class Choice(BaseModel):
     """What a chunk adds. token_ids: None where the server gives none. stop_reason: the stop string that was met."""
 
-    text: str = ""
+    text: Text = ""
     token_ids: list[Count] | None = None
     prompt_token_ids: list[Count] | None = None
-    finish_reason: str | None = None
-    stop_reason: int | str | None = None
+    finish_reason: Text | None = None
+    stop_reason: int | Text | None = None
 
 
 class Drafting(BaseModel):
@@ -49,8 +54,8 @@ class Drafting(BaseModel):
     num_accepted_draft_tokens: Count
     num_spec_tokens: Count
     acceptance_histogram: list[Count]  # steps that accepted 0, 1, 2, ... draft tokens
-    per_step_accepted: list[Count] | None = None
-    per_step_drafted: list[Count] | None = None
+    per_step_accepted: list[Draft] | None = None
+    per_step_drafted: list[Draft] | None = None
 
 
 class Times(BaseModel):
@@ -80,8 +85,8 @@ class Chunk(BaseModel):
 class Model(BaseModel):
     """A model that is served. root: the folder or hub id that it was loaded from."""
 
-    id: str
-    root: str | None = None
+    id: Text
+    root: Text | None = None
     max_model_len: Count | None = None
 
 
@@ -101,7 +106,7 @@ class Tokenized(BaseModel):
 class Detokenized(BaseModel):
     """The answer to DETOKENIZE."""
 
-    prompt: str
+    prompt: Text
 
 
 def read(shape: type[Shape], message: object) -> Shape:

@@ -41,6 +41,8 @@ def test_positions_may_appear_with_the_first_draft() -> None:
     "text",
     [
         "<html>not found</html>",
+        "",
+        "another_engines_requests_total 4",
         "vllm:spec_decode_num_drafts_total lots",
         'vllm:spec_decode_num_accepted_tokens_per_pos_total{position="x"} 1',
         'vllm:spec_decode_num_accepted_tokens_per_pos_total{position="2"} 1',

@@ -170,6 +170,30 @@ def test_text_that_comes_without_tokens_belongs_to_those_before(run) -> None:
     assert lane.fault is None and [wrote.texts for wrote in settled] == [("The late",)]
 
 
+def test_text_without_tokens_and_without_end_is_not_taken(run) -> None:
+    more = json.dumps({"choices": [{"index": 0, "text": "ha " * 1000, "token_ids": []}]})
+    script = Script()
+    script.stream = (200, transcript("plain.sse").split("\n\n")[0] + "\n\n" + f"data: {more}\n\n" * 20)
+    assert "more than it was asked for" in run(script)[0].fault
+
+
+def test_half_a_sign_is_text_that_a_file_can_hold(run) -> None:
+    script = Script()
+    script.stream = (200, transcript("plain.sse").replace('"text": "The"', '"text": "\\ud800"', 1))
+    _, _, settled = run(script)
+    assert settled[0].texts[0].encode() == b"?"
+
+
+def test_a_draft_longer_than_any_is_told_by_no_engine(run) -> None:
+    script = Script(**SPECULATIVE)
+    told = {"per_step_accepted": [0], "per_step_drafted": [2**62], "acceptance_histogram": [1]}
+    counts = dict.fromkeys(("num_spec_steps", "num_draft_tokens", "num_accepted_draft_tokens", "num_spec_tokens"), 1)
+    last = json.dumps({"choices": [], "metrics": {"speculative_decoding": told | counts}})
+    script.stream = (200, transcript("speculative.sse").replace("data: [DONE]", f"data: {last}\n\ndata: [DONE]"))
+    lane, _, settled = run(script)
+    assert lane.provenance is Provenance.COUNTED and ids_of(settled) == IDS
+
+
 def test_an_answer_that_the_server_gave_up_is_a_fault(run) -> None:
     script = Script()
     script.stream = (200, transcript("plain.sse").replace('"finish_reason": "stop"', '"finish_reason": "abort"'))
@@ -249,6 +273,7 @@ def test_a_silent_server_is_given_up(run) -> None:
         b'data: {"choices": [{"text": "a", "token_ids": [-5]}]}\n\n',
         b"<html></html>",
         b"data: \xff\xfe\n\n",
+        b'data: {"choices": ' + b"[" * 20_000 + b"]" * 20_000 + b"}\n\n",
     ],
 )
 def test_garbage_is_said(run, body: bytes) -> None:
