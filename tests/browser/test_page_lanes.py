@@ -54,6 +54,7 @@ def steps_that_fell(demo: Demo) -> int:
 
 def test_refused_drafts_stand_under_the_line_and_move_no_word(demo: Demo, page: Page) -> None:
     run(page)
+    page.evaluate("() => document.fonts.ready.then(() => true)")  # code's own comes with the first code
     before, text = page.evaluate(LEFTS), page.evaluate(TEXT, "speculative")
     page.click("[data-view=refused]")
     expect(page.locator(".sd-ghost").first).to_be_visible()
