@@ -1,8 +1,8 @@
 """How does this engine stand beside others on the same pair, in one run? `bench --peers`: FlashSpec and transformers.
 
-FlashSpec (`flashspec` on PyPI) runs in an environment and a process of its own, idle while it is not
-its turn, and its clock is its own. All write greedily, the same number of tokens from the same weights in the same
-precision, and their texts are compared.
+FlashSpec (`flashspec` on PyPI) runs in an environment and a process of its own, idle while it is not its turn, and its
+clock is its own. All write greedily, the same number of tokens from the same weights in the same precision, and their
+texts are compared.
 """
 
 from __future__ import annotations

@@ -16,7 +16,6 @@ from specdemo.lab.experiment import Row
 
 VOTE = "vote"  # the column
 FEWEST = 6  # votes that prefer a side: fewer have a p of over 0.05 even where all agree
-CHANCE = 0.05
 
 
 class Vote(StrEnum):

@@ -188,7 +188,7 @@ def _describe(title: str, origin: str, folder: Path, repository: str | None = No
 
 def _unknown(title: str, folder: Path, error: Exception) -> ModelUnavailable:
     """Why a configuration cannot be read. A head's is for drafting alone."""
-    if _names(folder / "config.json", "speculators_model_type") or _names(folder / "config.json", "draft_vocab_size"):
+    if _names_any(folder / "config.json", "speculators_model_type", "draft_vocab_size"):
         return ModelUnavailable(
             f"{title} is a draft head, which cannot stand alone.", "Name the model it was made for as the target."
         )
@@ -198,9 +198,10 @@ def _unknown(title: str, folder: Path, error: Exception) -> ModelUnavailable:
     )
 
 
-def _names(file: Path, key: str) -> bool:
+def _names_any(file: Path, *keys: str) -> bool:
     try:
-        return key in json.loads(file.read_text("utf-8"))
+        config = json.loads(file.read_text("utf-8"))
+        return any(key in config for key in keys)
     except (OSError, ValueError, TypeError):
         return False
 

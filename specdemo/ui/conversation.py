@@ -45,6 +45,10 @@ class Conversation:
         roles = (("user", "asked"), ("assistant", "answered"))
         return [{"role": role, "content": getattr(turn, part)} for turn in self.turns for role, part in roles]
 
+    def then(self, prompt: str) -> list[dict[str, str]]:
+        """All turns, and what is asked now."""
+        return [*self.messages, {"role": "user", "content": prompt}]
+
     def with_turn(self, record: RaceRecord) -> Conversation:
         """And what this race has added; nothing where no token was written."""
         lane = record.lanes[Lane.BASELINE]

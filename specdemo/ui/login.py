@@ -19,7 +19,6 @@ from specdemo.models.errors import first_line
 from specdemo.models.hub_token import FORM, HubToken
 from specdemo.ui.text import Sentence
 
-HUB = "huggingface"
 READS = {"gated-repos", "read-repos"}  # what a visitor may grant; either lets a token open what they have accepted
 SPACE_GIVES = ("OAUTH_CLIENT_ID", "OAUTH_CLIENT_SECRET", "OAUTH_SCOPES", "OPENID_PROVIDER_URL")
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -58,8 +57,8 @@ def account_behind(token: str) -> Account:
     try:
         return Account(whoami(token)["name"], token)
     except errors.HfHubHTTPError as error:
-        known = getattr(error.response, "status_code", None) not in (401, 403)
-        raise LoginRefused(("refused.login.hub" if known else "refused.login.unknown", {})) from None
+        nobodys = getattr(error.response, "status_code", None) in (401, 403)
+        raise LoginRefused(("refused.login.unknown" if nobodys else "refused.login.hub", {})) from None
     except Exception:  # the HTTP library's own: no network. No trace of what was sent hangs on the sentence
         raise LoginRefused(("refused.login.hub", {})) from None
 

@@ -90,7 +90,7 @@ def _encode(pair: Pair, prompt: str, before: Conversation, thinking: bool | None
 
     if not pair.tokenizer.encode(prompt, add_special_tokens=False, split_special_tokens=True):
         return ()  # the chat template alone would make tokens of nothing
-    return encode_chat(pair.tokenizer, [*before.messages, {"role": "user", "content": prompt}], thinking)
+    return encode_chat(pair.tokenizer, before.then(prompt), thinking)
 
 
 def _part(pair: Pair, request: Request, baseline: Sequence[int], other: Sequence[int]) -> Parting | None:

@@ -24,7 +24,7 @@ from specdemo.ui.controls import Controls, request, summary
 from specdemo.ui.desk import Desk, Loaded
 from specdemo.ui.doors import Doors
 from specdemo.ui.engine import AS_TARGET
-from specdemo.ui.examples import chips
+from specdemo.ui.examples import chips, settings_with
 from specdemo.ui.kept_answers import KeptAnswers
 from specdemo.ui.lab import Lab
 from specdemo.ui.links import read_link, write_link
@@ -412,13 +412,9 @@ class Page:
         return encode(how.work(self.runs, visitor.session_hash, event._data))
 
     def pick(self, event: gr.EventData, *values: Any) -> list[Any]:
-        """An example's prompt, and its settings; those that the example before it came with go back."""
-        example, read = self.examples[int(event._data["index"])], self.controls.read(values)
-        wanted: dict[str, Any] = {}
-        for came in (one.get("set", {}) for one in self.examples):
-            if all(read[name] == value for name, value in came.items()):
-                wanted |= {name: self.fresh[name] for name in came}
-        wanted |= example.get("set", {})
+        """An example's prompt and settings."""
+        example = self.examples[int(event._data["index"])]
+        wanted = settings_with(example, self.examples, self.controls.read(values), self.fresh)
         ours = wanted.keys() - self.controls.theirs
         return [example["prompt"], *(wanted[name] if name in ours else gr.skip() for name in self.fresh)]
 

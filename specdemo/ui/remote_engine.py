@@ -82,19 +82,14 @@ def mixed_engine(here: Lane, own: Engine | None = None) -> Engine:
     def encode(pair: MixedPair, prompt: str, before: Conversation, thinking: bool | None) -> Sequence[int]:
         if not own.encode(pair.local, prompt, before, thinking):
             return ()
-        return pair.encode(_messages(prompt, before), thinking)
+        return pair.encode(before.then(prompt), thinking)
 
-    return Engine(
+    return replace(
+        remote_engine(),
         choose=choose,
         load=load,
         facts=facts,
-        known=lambda pair: pair.known,
-        context=lambda pair: pair.context,
         encode=encode,
-        check=lambda pair, request: pair.check(request),
-        race=_race,
-        part=lambda *_: None,
-        remote=True,
         theirs=SAME_MODEL if here is Lane.SPECULATIVE else SAME_MODEL | DRAFTS,
         offered=lambda spec: offered(spec.servers),
         at=lambda spec, names: replace(spec, servers=chosen(spec.servers, names)),
@@ -116,12 +111,8 @@ def _facts(pair: RemotePair) -> list[Fact]:
     return [pair.model, ("remote.servers", names), ("remote.sampling", {})]
 
 
-def _messages(prompt: str, before: Conversation) -> list[dict[str, str]]:
-    return [*before.messages, {"role": "user", "content": prompt}]
-
-
 def _encode(pair: RemotePair, prompt: str, before: Conversation, thinking: bool | None) -> Sequence[int]:
-    ids = pair.encode(_messages(prompt, before), thinking)
+    ids = pair.encode(before.then(prompt), thinking)
     if ids is None:
         one, other = (endpoint.name for endpoint in pair.endpoints.values())
         raise RemoteFault(

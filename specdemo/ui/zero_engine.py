@@ -177,7 +177,7 @@ def lent(gpu: Lender, weights: dict[str, PairWeights]) -> Callable[[str, Request
         until = time.monotonic() + seconds
         try:
             pair = pairs[drafter] = pairs.get(drafter) or _set_up(weights[drafter], pairs)
-            yield _known(pair)
+            yield real_engine().known(pair)
             yield from _raced(pair, request, until, seconds)
         except (RequestRefused, ModelUnavailable, PairRefused, DecodingFault) as error:
             yield Broke(error)
@@ -193,12 +193,6 @@ def _set_up(weights: PairWeights, pairs: dict[str, Pair]) -> Pair:
     from specdemo.models.pair import set_up
 
     return set_up(weights, before=next(iter(pairs.values()), None))
-
-
-def _known(pair: Pair) -> Known:
-    from specdemo.environment import environment
-
-    return Known(pair.bits_promised, pair.padding, pair.facts, environment(str(pair.target.device)))
 
 
 def _raced(pair: Pair, request: Request, until: float, seconds: int) -> Iterator[LaneStep | Parted]:

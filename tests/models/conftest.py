@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from specdemo.models import choice
+from specdemo.models import pair as pair_module
 from specdemo.models.embedded import embedded_folder
 from specdemo.models.loading import load_tokenizer
 from tests.models.tiny_tokenizers import word_tokenizer
@@ -30,6 +32,17 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty cache."""
     monkeypatch.setenv("SPECDEMO_CACHE", str(tmp_path / "cache"))
     return tmp_path / "cache"
+
+
+@pytest.fixture
+def nothing_loads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No weights may be read."""
+
+    def read(*args: object, **kwargs: object) -> None:
+        raise AssertionError("weights were read")
+
+    monkeypatch.setattr(pair_module, "load_model", read)
+    monkeypatch.setattr(choice, "load_model", read)
 
 
 @pytest.fixture

@@ -42,15 +42,6 @@ def spec(target: str, drafter: str = "ngram", **rest: object) -> PairSpec:
     return PairSpec(target, drafter, **{"device": "cpu", "target_precision": "fp32", **rest})
 
 
-@pytest.fixture
-def nothing_loads(monkeypatch: pytest.MonkeyPatch) -> None:
-    def read(*args: object, **kwargs: object) -> None:
-        raise AssertionError("weights were read")
-
-    monkeypatch.setattr(pair_module, "load_model", read)
-    monkeypatch.setattr(choice, "load_model", read)
-
-
 def free(monkeypatch: pytest.MonkeyPatch, n: int) -> None:
     monkeypatch.setattr(room, "free_bytes", lambda device: n)
 

@@ -10,8 +10,7 @@ import pytest
 import torch
 from transformers import BertConfig, BertForMaskedLM, BertLMHeadModel, LlamaForSequenceClassification
 
-from specdemo.models import choice, loading, memory
-from specdemo.models import pair as pair_module
+from specdemo.models import loading, memory
 from specdemo.models.errors import ModelUnavailable, PairRefused
 from specdemo.models.loading import find_model, load_model
 from specdemo.models.pair import load_pair
@@ -29,15 +28,6 @@ Save = Callable[..., Path]
 @pytest.fixture
 def llama(save_model: Save) -> Path:
     return save_model("llama", tiny_llama())
-
-
-@pytest.fixture
-def nothing_loads(monkeypatch: pytest.MonkeyPatch) -> None:
-    def read(*args: object, **kwargs: object) -> None:
-        raise AssertionError("weights were read")
-
-    monkeypatch.setattr(pair_module, "load_model", read)
-    monkeypatch.setattr(choice, "load_model", read)
 
 
 def spec(target: object, drafter: object = "ngram", **rest: object) -> PairSpec:
