@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 import pytest
@@ -99,8 +99,19 @@ def demo(shared_demo: Demo) -> Iterator[Demo]:
 
 
 @pytest.fixture
-def open_page(chromium: Browser) -> Iterator[Callable[..., Page]]:
-    """open_page(url, **context) -> a page on which the demo stands. A script error on it fails the test."""
+def served() -> Iterator[Callable[..., Demo]]:
+    """served(engine, spec, script) -> a page served for one test."""
+    with ExitStack() as closing:
+        yield lambda *made_of: closing.enter_context(contextmanager(serve)(*made_of))
+
+
+@pytest.fixture
+def open_page(chromium: Browser, served: object) -> Iterator[Callable[..., Page]]:
+    """
+    open_page(url, **context) -> a page on which the demo stands. A script error on it fails the test.
+
+    Needs `served` so that pages close before their servers: an open page calls a server that stops an error.
+    """
     contexts, errors = [], []
 
     def opened(url: str, **options: object) -> Page:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import Demo, ask, run, serve, wait_for_state
+from tests.browser.conftest import Demo, ask, run, wait_for_state
 from tests.ui.synthetic import Synthetic
 
 pytestmark = pytest.mark.browser
@@ -91,29 +91,33 @@ def test_a_run_that_fails_is_told_and_the_next_one_works(demo: Demo, page: Page)
     expect(page.locator("[data-fig=same]")).to_have_text("Identical")
 
 
-def test_the_page_stands_before_the_model_and_a_run_starts_when_it_is_ready(open_page: Callable[..., Page]) -> None:
+def test_the_page_stands_before_the_model_and_a_run_starts_when_it_is_ready(
+    served: Callable[..., Demo], open_page: Callable[..., Page]
+) -> None:
     script = Synthetic()
     script.loading.clear()
-    for demo in serve(script.engine(), ("ngram", "same"), script):
-        page = open_page(demo.url)
-        expect(page.locator(".sd-pair")).to_contain_text("Downloading the scripted model, 37 of 93 MB.")
-        ask(page, "Go")
-        expect(page.locator("[data-fig=verdict]")).to_contain_text("Loading:")
-        script.loading.set()
-        wait_for_state(page, "done")
-        expect(page.locator(".sd-pair")).to_contain_text("Scripted model")
+    demo = served(script.engine(), ("ngram", "same"), script)
+    page = open_page(demo.url)
+    expect(page.locator(".sd-pair")).to_contain_text("Downloading the scripted model, 37 of 93 MB.")
+    ask(page, "Go")
+    expect(page.locator("[data-fig=verdict]")).to_contain_text("Loading:")
+    script.loading.set()
+    wait_for_state(page, "done")
+    expect(page.locator(".sd-pair")).to_contain_text("Scripted model")
 
 
-def test_a_failed_load_says_what_to_do_and_can_be_tried_again(open_page: Callable[..., Page]) -> None:
+def test_a_failed_load_says_what_to_do_and_can_be_tried_again(
+    served: Callable[..., Demo], open_page: Callable[..., Page]
+) -> None:
     script = Synthetic(load_error="The registry cannot be reached. Check the network, then try again.")
-    for demo in serve(script.engine(), ("ngram", "same"), script):
-        page = open_page(demo.url)
-        expect(page.get_by_role("alert")).to_contain_text("The registry cannot be reached. Check the network")
-        ask(page, "Go")
-        expect(page.locator("[data-fig=verdict]")).to_contain_text("No model: The registry cannot be reached.")
-        script.load_error = None
-        page.get_by_role("button", name="Try again").click()
-        expect(page.locator(".sd-pair[data-state=ready]")).to_be_visible()
-        expect(page.locator(".sd-trouble")).to_be_hidden()
-        run(page)
-        expect(page.locator("[data-fig=same]")).to_have_text("Identical")
+    demo = served(script.engine(), ("ngram", "same"), script)
+    page = open_page(demo.url)
+    expect(page.get_by_role("alert")).to_contain_text("The registry cannot be reached. Check the network")
+    ask(page, "Go")
+    expect(page.locator("[data-fig=verdict]")).to_contain_text("No model: The registry cannot be reached.")
+    script.load_error = None
+    page.get_by_role("button", name="Try again").click()
+    expect(page.locator(".sd-pair[data-state=ready]")).to_be_visible()
+    expect(page.locator(".sd-trouble")).to_be_hidden()
+    run(page)
+    expect(page.locator("[data-fig=same]")).to_have_text("Identical")
