@@ -52,6 +52,14 @@ for port in "${ports[@]}"; do
   fi
 done
 
+help=$("$vllm" serve --help=all 2>/dev/null || true)
+knows() { # knows OPTION WITHOUT: whether this vLLM has it, and what comes of it where not
+  if [[ $help != *"$1"* ]]; then
+    echo "This vLLM has no $1: $2." >&2
+    return 1
+  fi
+}
+
 wait_for() { # wait_for PID PORT
   until answers "$2"; do
     if ! kill -0 "$1" 2>/dev/null; then
@@ -62,12 +70,19 @@ wait_for() { # wait_for PID PORT
   done
 }
 
+if knows --enable-per-request-metrics "the clock will be that of arrivals"; then
+  set -- --enable-per-request-metrics "$@"
+fi
+speculative=(--speculative-config "$config")
+if knows --per-request-spec-decode-metrics "who wrote a token will be known where the counters tell it"; then
+  speculative+=(--per-request-spec-decode-metrics detailed)
+fi
+
 # One after the other: each measures the memory that is free when it starts.
 start "${ports[0]}" "${BASELINE_GPUS:-}" "$@" &
 pids+=($!)
 wait_for "${pids[0]}" "${ports[0]}"
-start "${ports[1]}" "${SPECULATIVE_GPUS:-}" --speculative-config "$config" \
-  --per-request-spec-decode-metrics detailed "$@" &
+start "${ports[1]}" "${SPECULATIVE_GPUS:-}" "${speculative[@]}" "$@" &
 pids+=($!)
 wait_for "${pids[1]}" "${ports[1]}"
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from specdemo.race import Lane
 from specdemo.remote.address import address
 from specdemo.remote.faults import RemoteFault
+from specdemo.remote.settings import EXAMPLE, Settings, read_settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +18,7 @@ class Servers:
 
     One of them may be None: that lane runs on this machine. model: its name on both; None: the only one that they
     serve. timeout: seconds that a server may be silent. allowed: others that a visitor of the page may choose.
+    settings: further fields of a lane's requests.
     """
 
     baseline: str | None
@@ -25,17 +27,33 @@ class Servers:
     key: str | None = field(default=None, repr=False)
     timeout: float = 60.0
     allowed: tuple[str, ...] = ()
+    settings: dict[Lane, Settings] = field(default_factory=dict)
 
     @property
     def here(self) -> Lane | None:
         """The lane that runs on this machine, if one does."""
         return Lane.BASELINE if self.baseline is None else Lane.SPECULATIVE if self.speculative is None else None
 
+    def refuse_same(self) -> None:
+        """Raises RemoteFault where both lanes would be asked the same of one server."""
+        own, other = (self.settings.get(lane) for lane in Lane)
+        if self.baseline == self.speculative and own == other:
+            raise RemoteFault(
+                f"Both lanes would ask the same of one server, {self.baseline}: name another one, or say with "
+                "--baseline-settings or --speculative-settings what a lane's requests have that the other's do not."
+            )
+
 
 def add_server_options(parser: argparse._ArgumentGroup) -> None:
     """The options that `servers` reads."""
     parser.add_argument("--baseline-url", metavar="URL", help="the server without speculative decoding")
     parser.add_argument("--speculative-url", metavar="URL", help="the server with it")
+    for lane in Lane:
+        parser.add_argument(
+            f"--{lane}-settings",
+            metavar="JSON",
+            help=f"further fields of the {lane} lane's requests, as in {EXAMPLE}; they are shown",
+        )
     parser.add_argument("--model", metavar="NAME", help="as both servers call it (the only one that they serve)")
     parser.add_argument("--api-key-env", metavar="VAR", help="the environment variable that holds the servers' key")
     parser.add_argument(
@@ -57,6 +75,7 @@ def add_choice_option(parser: argparse._ArgumentGroup) -> None:
 def servers(args: argparse.Namespace) -> Servers | None:
     """What the options ask for; None where no server is named. Raises RemoteFault."""
     urls = [None if url is None else address(url) for url in (args.baseline_url, args.speculative_url)]
+    settings = _settings(args, urls)
     allowed = tuple(map(address, getattr(args, "allow_server", ())))
     if urls == [None, None]:
         if allowed:
@@ -69,4 +88,18 @@ def servers(args: argparse.Namespace) -> Servers | None:
         key = os.environ.get(args.api_key_env, "")
         if not key or not key.isascii() or not key.isprintable():
             raise RemoteFault(f"The environment variable {args.api_key_env} holds no key: set it, and run again.")
-    return Servers(*urls, args.model, key, args.timeout, allowed)
+    asked = Servers(*urls, args.model, key, args.timeout, allowed, settings)
+    asked.refuse_same()
+    return asked
+
+
+def _settings(args: argparse.Namespace, urls: list[str | None]) -> dict[Lane, Settings]:
+    """What each lane's requests have of their own."""
+    found = {}
+    for lane, url in zip(Lane, urls, strict=True):
+        option, text = f"--{lane}-settings", getattr(args, f"{lane}_settings")
+        if text is not None and url is None:
+            raise RemoteFault(f"{option} goes to that lane's server: give --{lane}-url, too, or leave it out.")
+        if text is not None and (settings := read_settings(option, text)):
+            found[lane] = settings
+    return found
