@@ -1,6 +1,7 @@
 """How far is the page behind its source? `python -m tests.browser.lag`: 512 tokens a lane at 100 tokens/s each.
 
-A benchmark, never a test: it prints the lag from a Step to its token on the screen, frames a second and bytes sent.
+A benchmark, never a test: it prints when the page is first painted while its model still loads, the lag from a Step to
+its token on the screen, frames a second and bytes sent.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from tests.browser.conftest import CHROMIUM, SWITCHES, serve, wait_for_state
 from tests.ui.synthetic import Synthetic
 
 TOKENS, RATE = 512, 100
+PAINTED = "() => performance.getEntriesByName('first-contentful-paint')[0]?.startTime"
 WATCH = """() => {
     window.seen = {}; window.frames = 0;
     const now = () => performance.timeOrigin + performance.now();
@@ -64,6 +66,7 @@ class Paced(Synthetic):
 
 def main() -> None:
     script = Paced(text="word " * 600)
+    script.loading.clear()
     sizes: list[int] = []
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=SWITCHES)
@@ -74,6 +77,10 @@ def main() -> None:
             client.on("Network.dataReceived", lambda event: sizes.append(event["dataLength"]))
             page.goto(demo.url)
             page.wait_for_selector(".sd-chip")
+            painted = page.wait_for_function(PAINTED).json_value()
+            print(f"first paint after {painted:.0f} ms, its model still loading")
+            script.loading.set()
+            page.wait_for_selector(".sd-pair[data-state=ready]")
             page.click(".sd-set")
             limit = page.locator("#sd-set-max_new_tokens input[type=number]")
             limit.fill(str(TOKENS))

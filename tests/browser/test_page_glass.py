@@ -33,6 +33,10 @@ def step_of(demo: Demo, number: int) -> object:
     return [one.step for one in demo.script.steps if one.lane is Lane.SPECULATIVE][number - 1]
 
 
+def sd_visible(text: str) -> str:
+    return text.replace(" ", "·").replace("\n", "⏎")
+
+
 def shown_step(page: Page) -> int:
     return page.evaluate("sd.glass.shown?.step ?? 0")
 
@@ -105,6 +109,8 @@ def test_the_baselines_steps_can_be_looked_at_too(demo: Demo, page: Page) -> Non
 
 def test_rejection_shows_chance_draw_and_residual(demo: Demo, open_page: Callable[..., Page]) -> None:
     page = sampled(demo, open_page, "rejection")
+    expect(page.locator(".sd-same dd")).to_contain_text("Same distribution the words may differ")
+    expect(page.locator("[data-fig=more]")).to_contain_text("The tests prove it, one run cannot.")
     expect(page.locator(".sd-glass thead")).to_contain_text("min(1, p/q)")
     expect(page.locator("[data-glass=after]")).to_have_text("What replaced it: max(p − q, 0), normalised")
     expect(page.locator(".sd-res .own + .num")).to_have_text("0.820")
@@ -121,6 +127,8 @@ def test_rejection_shows_chance_draw_and_residual(demo: Demo, open_page: Callabl
 
 def test_block_shows_which_start_passes(demo: Demo, open_page: Callable[..., Page]) -> None:
     page = sampled(demo, open_page, "block")
+    expect(page.locator("[data-fig=same]")).to_have_text("Same distribution")
+    expect(page.locator("[data-glass=after]")).to_have_text("What replaced it: max(w p − q, 0), normalised")
     expect(page.locator(".sd-glass thead")).to_contain_text("chance, draft up to here")
     step = step_of(demo, shown_step(page))
     for row, drafted in zip(cells(page), step.drafted, strict=True):
@@ -130,7 +138,12 @@ def test_block_shows_which_start_passes(demo: Demo, open_page: Callable[..., Pag
 
 def test_shared_noise_shows_both_winners(demo: Demo, open_page: Callable[..., Page]) -> None:
     page = sampled(demo, open_page, "shared noise")
+    expect(page.locator("[data-fig=more]")).to_contain_text("Same seed, same words, at temperature 0.8.")
     expect(page.locator(".sd-glass thead")).to_contain_text("target's winner")
+    step = step_of(demo, shown_step(page))
+    for row, drafted in zip(cells(page), step.drafted, strict=True):
+        winner = "–" if drafted.verdict is Verdict.UNREACHED else sd_visible(demo.script.words[drafted.draw])
+        assert row[5] == winner and (row[4] == "–") == (winner == "–") == (row[7] == "–")
     expect(page.locator("[data-glass=notes]")).to_contain_text("the same noise made")
     expect(page.locator("[data-glass=source]")).to_contain_text("g is noise of the place and the token alone")
 

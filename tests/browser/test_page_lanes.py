@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -17,10 +18,13 @@ pytestmark = pytest.mark.browser
 PANE = "#sd-speculative .sd-text"
 TEXT = """lane => [...document.querySelectorAll(`#sd-${lane} .sd-text .t[data-i]`)].map(n => n.textContent).join("")"""
 LEFTS = f"() => [...document.querySelectorAll('{PANE} .t i')].map(n => Math.round(n.getBoundingClientRect().left))"
+LINED = """() => [...document.querySelectorAll('.sd-text .t')]
+    .filter(n => getComputedStyle(n.querySelector('i') ?? n).borderLeftWidth === '1px').map(n => +n.dataset.i)"""
 GHOSTS = """() => [...document.querySelectorAll('.sd-ghost')].filter(n => !n.hidden).map(n => {
     const r = n.getBoundingClientRect();
     return [Math.round(r.left), Math.round(r.top), Math.round(r.right)];
 })"""
+AT_END = "node => node.scrollTop + node.clientHeight >= node.scrollHeight - 4"
 WATCH = f"""() => {{
     window.pended = window.struck = 0;
     new MutationObserver(list => {{
@@ -71,9 +75,24 @@ def test_refused_drafts_stand_under_the_line_and_move_no_word(demo: Demo, page: 
     expect(page.locator(".sd-ghost").first).to_be_hidden()
 
 
-def test_the_legend_counts_what_was_refused(demo: Demo, page: Page) -> None:
+def test_the_legend_explains_and_counts_and_a_switch_shows_where_steps_begin(demo: Demo, page: Page) -> None:
     run(page)
     expect(page.locator("[data-origin=refused]")).to_have_text(str(steps_that_fell(demo)))
+    expect(page.locator(".sd-legend > span:visible")).to_have_text(
+        [
+            re.compile("^targetthe model alone"),
+            re.compile("^accepteddrafted, and the model agreed"),
+            re.compile("^correcteddrafted wrong, so the model wrote it"),
+            re.compile("^bonusextra, after a full draft"),
+            re.compile("^refusedthe model disagreed"),
+        ]
+    )
+    assert page.evaluate(LINED) == []
+    switch = page.get_by_role("switch", name="Steps")
+    switch.press("Space")
+    expect(switch).to_have_attribute("aria-checked", "true")
+    steps = [one.step for one in demo.script.steps if one.lane is Lane.SPECULATIVE]
+    assert page.evaluate(LINED) == [sum(len(step.tokens) for step in steps[:i]) for i in range(len(steps))]
 
 
 def test_slow_motion_shows_drafts_before_they_are_judged(demo: Demo, page: Page) -> None:
@@ -164,6 +183,7 @@ def test_following_yields_to_the_reader_and_can_be_taken_up_again(demo: Demo, pa
     ask(page, "Go")
     assert demo.script.held.wait(10)
     page.wait_for_function(f"() => document.querySelector('{PANE}').scrollTop > 40")
+    page.wait_for_function(f"() => ({AT_END})(document.querySelector('{PANE}'))")
     follow = page.locator("#sd-speculative [data-pane=follow]")
     expect(follow).to_be_hidden()
     page.evaluate(f"() => {{ document.querySelector('{PANE}').scrollTop = 0; }}")
@@ -173,8 +193,7 @@ def test_following_yields_to_the_reader_and_can_be_taken_up_again(demo: Demo, pa
     assert page.evaluate(f"() => document.querySelector('{PANE}').scrollTop") == 0, "the reader is left alone"
     follow.click()
     expect(follow).to_be_hidden()
-    at_end = "node => node.scrollTop + node.clientHeight >= node.scrollHeight - 4"
-    assert page.locator(PANE).evaluate(at_end)
+    assert page.locator(PANE).evaluate(AT_END)
 
 
 def test_a_slower_run_proposes_settings_and_a_press_runs_with_them(demo: Demo, open_page: Callable[..., Page]) -> None:
@@ -183,6 +202,9 @@ def test_a_slower_run_proposes_settings_and_a_press_runs_with_them(demo: Demo, o
     expect(page.locator("[data-set=summary]")).not_to_contain_text("at most")
     demo.script.agreement = 0.05
     run(page)
+    expect(page.locator("[data-fig=verdict]")).to_contain_text(
+        re.compile(r"Slower, 0\.\d\d×: .* are needed to pay for it")
+    )
     expect(page.locator("[data-fig=more]")).to_contain_text("gives a drafter little to foresee")
     with another_run(page):
         page.get_by_role("button", name="Cost-optimal γ").click()

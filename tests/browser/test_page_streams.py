@@ -5,18 +5,21 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Page, expect
 
+from specdemo.metrics import LaneMetrics
 from specdemo.race import Lane
+from specdemo.ui import figures
 from tests.browser.conftest import Demo, ask, run, wait_for_state
-from tests.ui.synthetic import END, STORY
+from tests.ui.synthetic import END, VERIFY
 
 pytestmark = pytest.mark.browser
 
 MARKS = {"target": "n", "accepted": "a", "corrected": "c", "bonus": "b"}
 SHOWN = """lane => [...document.querySelectorAll(`#sd-${lane} .sd-text .t`)]
     .map(node => [Number(node.dataset.id), node.classList[1], node.textContent])"""
-AT_END = """() => {
-    const text = document.querySelector("#sd-speculative .sd-text");
-    return text.scrollTop + text.clientHeight >= text.scrollHeight - 4;
+LARGEST = """() => {
+    const sizes = [...document.querySelectorAll(".sd-page *")].filter((node) => node.getClientRects().length)
+        .map((node) => parseFloat(getComputedStyle(node).fontSize));
+    return Math.max(...sizes);
 }"""
 TEXT = """lane => [...document.querySelectorAll(`#sd-${lane} .sd-text .t`)].map(node => node.textContent).join("")"""
 
@@ -55,6 +58,23 @@ def test_figures_are_those_of_the_metrics(demo: Demo, page: Page) -> None:
     steps = [one.step for one in demo.script.steps if one.lane is Lane.SPECULATIVE]
     accepted, drafted = sum(step.accepted for step in steps), sum(len(step.drafted) for step in steps)
     expect(page.locator("[data-fig=acceptance-note]")).to_have_text(f"{accepted} of {drafted} tokens")
+    lanes = {lane: LaneMetrics.of(one.step for one in demo.script.steps if one.lane is lane) for lane in Lane}
+    baseline, speculative = lanes[Lane.BASELINE], lanes[Lane.SPECULATIVE]
+    for lane, metrics in lanes.items():
+        expect(page.locator(f"[data-fig={lane}]")).to_have_text(figures.rate(metrics.tokens_per_second))
+        expect(page.locator(f"#sd-{lane} [data-live=rate]")).to_have_text(figures.rate(metrics.tokens_per_second))
+    expect(page.locator("[data-fig=length]")).to_have_text(f"{speculative.mean_acceptance_length:.2f}")
+    speedup = figures.times(speculative.tokens_per_second / baseline.tokens_per_second)
+    expect(page.locator("[data-fig=speed]")).to_have_text(f"{speedup}×")
+    whole = figures.times(speculative.end_to_end_tokens_per_second / baseline.end_to_end_tokens_per_second)
+    expect(page.locator("[data-fig=speed-note]")).to_have_text(f"decoding; {whole}× end to end")
+    produced = f"{speculative.tokens_per_target_pass:.1f} tokens"
+    expect(page.locator("[data-fig=verdict]")).to_contain_text(
+        f"{speedup}× faster: each verification ({figures.milliseconds(VERIFY)} ms) produced {produced}"
+    )
+    assert page.evaluate(LARGEST) == page.evaluate(
+        "() => parseFloat(getComputedStyle(document.querySelector('.sd-speed')).fontSize)"
+    )
     expect(page.locator("[data-fig=passes]")).to_have_text(str(len(steps) - 1))
     marks = [mark for _, mark in emitted(demo, Lane.SPECULATIVE)]
     for origin, mark in MARKS.items():
@@ -81,6 +101,10 @@ def test_hostile_drafts_and_partings_are_shown_as_text(demo: Demo, page: Page) -
     demo.script.parted = "one ${window.hacked=2} <svg onload=window.hacked=3> two"
     run(page)
     parting = page.locator(".sd-parting code")
+    expect(parting.first).to_be_hidden()
+    page.get_by_text("How both go on").click()
+    expect(parting.last).to_be_visible()
+    expect(page.locator(".sd-text .sd-fork")).to_have_text(["parts here", "parts here"])
     expect(parting.first).to_contain_text("<img")
     expect(parting.last).to_contain_text("${window")
     expect(page.locator("[data-fig=more]")).to_contain_text("a rounding tie: the two best logits lie 0.06 apart")
@@ -99,26 +123,8 @@ def test_a_character_of_several_tokens_wears_the_mark_of_its_last(demo: Demo, pa
 
 def test_a_second_run_replaces_the_first(demo: Demo, page: Page) -> None:
     run(page)
-    demo.script.text = "A second answer."
+    demo.script.text, demo.script.bits = "A second answer.", True
     run(page)
     assert page.evaluate(TEXT, Lane.BASELINE) == "A second answer." + END
-
-
-def test_the_text_follows_its_end_until_the_reader_scrolls(demo: Demo, page: Page) -> None:
-    demo.script.text = STORY * 3
-    demo.script.hold_at = 300
-    ask(page, "Go")
-    page.wait_for_function("() => document.querySelectorAll('#sd-speculative .t').length > 150")
-    page.wait_for_function(AT_END)
-    page.locator("#sd-speculative .sd-text").evaluate("node => { node.scrollTop = 0; }")
-    demo.script.go.set()
-    wait_for_state(page, "done")
-    assert page.locator("#sd-speculative .sd-text").evaluate("node => node.scrollTop") < 40
-
-
-def test_charts_are_drawn(demo: Demo, page: Page) -> None:
-    run(page)
-    expect(page.locator("[data-chart=position] rect")).to_have_count(5)
-    expect(page.locator("[data-chart=wrote] rect.f-spec")).to_have_count(6)
-    expect(page.locator("[data-chart=costs]")).to_contain_text("28.7 ms → 1 token")
-    assert "NaN" not in page.locator("#sd-charts").inner_html()
+    n = len(emitted(demo, Lane.BASELINE))
+    expect(page.locator(".sd-same dd")).to_contain_text(f"Bit-identical {n} of {n} tokens")

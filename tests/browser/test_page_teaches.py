@@ -28,6 +28,8 @@ def test_it_works_through_a_step_of_the_last_run(demo: Demo, page: Page) -> None
     drafted = [demo.script.words[one.id].replace(" ", "·").replace("\n", "⏎") for one in step.drafted]
     assert [rows.nth(i).locator("td").first.inner_text() for i in range(len(drafted))] == drafted
     expect(page.locator("[data-how=tokens] .t")).to_have_count(len(step.tokens))
+    for taught in ("Shared noise", "Rejection", "Block", "x ✓ ⇔ u < p(x) / q(x)", "When it does not pay", "gives 2.8×"):
+        expect(article).to_contain_text(taught)
     page.keyboard.press("Escape")
     expect(article).to_be_hidden()
     expect(page.locator("#sd-prompt")).to_be_visible()

@@ -96,7 +96,7 @@ sd.panels.charts = (panel) => {
 
   /* The lane that ends first is named left of its line, where the plane is empty; the other right of its own. */
   function named(points, x, y, text, className, first) {
-    const [t, n] = points[Math.floor(points.length * (first ? 0.8 : 0.55))];
+    const [t, n] = points[Math.floor(points.length * (first ? 0.92 : 0.55))];
     const left = first && x(t) > 110;
     return left ? label(x(t) - 8, y(n) + 2, text, className, "end") : label(x(t) + 10, y(n) + 12, text, className);
   }

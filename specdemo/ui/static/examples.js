@@ -12,7 +12,8 @@ sd.parts.examples = (element, { props, watch, trigger }) => {
       chip.addEventListener("click", () => { chosen = index; draw(); trigger("pick", { index }); });
       return chip;
     }));
-    element.querySelector("[data-set=summary]").textContent = summary.map(sd.sentence).join(" · ");
+    const said = element.querySelector("[data-set=summary]");
+    said.textContent = said.title = summary.map(sd.sentence).join(" · ");
   }
 
   element.querySelector(".sd-set").addEventListener("click", () => sd.settings.toggle());

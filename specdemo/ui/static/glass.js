@@ -13,7 +13,7 @@ sd.parts.glass = (element, { props, watch, trigger }) => {
 
   /* What each view shows of a draft: [heading, left-aligned, cell]. */
   const verdict = ["verdict", true, (row) => sd.make(row.verdict === "refused" ? "b" : "span", "", sd.say(`glass.${row.verdict}`))];
-  const passes = ["verdict", true, (row) => sd.make("span", "", [sd.say(row.draw < row.chance ? "glass.passes" : "glass.fails"), row.verdict === "unreached" ? "" : sd.say(`glass.${row.verdict}`)].filter(Boolean).join(", "))];
+  const passes = ["verdict", true, (row) => sd.make("span", "", [sd.say(row.draw < row.chance ? "glass.passes" : "glass.fails"), row.verdict === "unreached" ? "" : sd.say(`glass.${row.verdict}`)].filter(Boolean).join(sd.say("comma")))];
   const draft = ["draft", true, (row) => token(row.text, { accepted: "a", refused: "no", unreached: "p" }[row.verdict])];
   const plain = (heading, read) => [heading, false, read];
   const reached = (read) => (row) => (row.verdict === "unreached" ? "–" : read(row));
@@ -84,6 +84,7 @@ sd.parts.glass = (element, { props, watch, trigger }) => {
     find("source").textContent = refused ? sd.say(`glass.mass${block}`, { mass: number(step.mass, 2) }) : step.kind === "shared" ? sd.say("glass.noise") : "";
   }
 
+  const untold = (step) => step.wrote.some((one) => one.id < 0); // text without ids
   const ms = (value) => (value < 99.95 ? value.toFixed(1) : value.toFixed(0));
   function times(step) {
     const split = element.querySelector(".sd-lsplit"), parts = element.querySelector(".sd-lparts");
@@ -92,7 +93,7 @@ sd.parts.glass = (element, { props, watch, trigger }) => {
     find("each").textContent = "";
     if (!step.times) return void (find("time").textContent = sd.say("glass.time.none"));
     const whole = step.times.whole ?? step.times.draft + step.times.verify + step.times.other, n = step.wrote.length;
-    find("time").textContent = sd.say(n === 1 ? "glass.time.one" : "glass.time", { ms: ms(whole), n });
+    find("time").textContent = sd.say(untold(step) ? "remote.glass.time" : n === 1 ? "glass.time.one" : "glass.time", { ms: ms(whole), n });
     for (const part of "whole" in step.times ? [] : ["draft", "verify", "other"]) {
       const piece = sd.make("i", part[0]);
       piece.style.flex = `${step.times[part]} 0 0`;
@@ -113,7 +114,7 @@ sd.parts.glass = (element, { props, watch, trigger }) => {
     if (!step) return;
     if (step.missing) return void (find("missing").textContent = sd.say(step.missing));
     const where = { step: step.step, steps: pane.count, from: step.from, to: step.to };
-    sd.rich(find("where"), sd.say(step.from >= step.to ? "glass.of.one" : "glass.of", where));
+    sd.rich(find("where"), sd.say(untold(step) ? "remote.glass.of" : step.from >= step.to ? "glass.of.one" : "glass.of", where));
     find("judged").textContent = sd.say(step.judged ?? (step.rows.length ? "glass.judged" : "glass.judged.plain"));
     table(step);
     after(step);

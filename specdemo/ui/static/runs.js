@@ -5,7 +5,7 @@ sd.panels.runs = (panel, { replay, fetch, tell, element }) => {
   const known = (write) => (value) => (value === null || value === undefined ? "–" : write(value));
   const number = (digits) => known((value) => value.toFixed(digits));
   const times = known((value) => `${value.toFixed(value < 1.1 ? 2 : 1)}×`);
-  const ratio = (row) => (value) => times(value) + (row.unlike && value ? `, ${sd.say("remote.mixed.mark")}` : "");
+  const ratio = (row) => (value) => times(value) + (row.unlike && value ? sd.say("comma") + sd.say("remote.mixed.mark") : "");
   const percent = known((value) => `${Math.round(100 * value)} %`);
   const sampling = (row) => (row.temperature ? sd.say("summary.sampled", { temperature: row.temperature }) : sd.say("summary.greedy"));
   /* [key of its name, what to sort by, how it is written, whether it is a number] */
@@ -25,7 +25,7 @@ sd.panels.runs = (panel, { replay, fetch, tell, element }) => {
     ["speedup", (row) => ratio(row)(row.speedup)], ["runs.e2espeedup", (row) => ratio(row)(row.e2e)],
     ["runs.baseline", (row) => number(1)(row.baseline)], ["runs.speculative", (row) => number(1)(row.speculative)],
     ["acceptance", (row) => percent(row.acceptance)], ["length", (row) => number(2)(row.length)],
-    ["passes", (row) => row.passes], ["runs.tokens", (row) => row.tokens],
+    ["passes", (row) => row.passes], ["runs.tokens", (row) => row.tokens ?? "–"],
   ];
   let rows = [], chosen = [], kept = 12, sorted = [0, -1], busy = false, made = 0;
 

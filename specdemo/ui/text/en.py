@@ -255,6 +255,7 @@ STRINGS = {
     "glass.accepted": "accepted",
     "glass.refused": "refused",
     "glass.unreached": "never reached",
+    "comma": ", ",
     "glass.passes": "passes",
     "glass.fails": "fails",
     "glass.residual": "What replaced it: max(p − q, 0), normalised",
@@ -453,8 +454,9 @@ STRINGS = {
     "tour.1.text": "The same model answers this prompt twice. A language model writes one token, a word or a part of "
     "one, in each pass through all its weights, and that pass is what takes the time.",
     "tour.2": "Guess, then check",
-    "tour.2.text": "On the right a cheap draft guesses the next few tokens, and the model checks all of them in one "
-    "pass. It keeps those it would have written itself. That is speculative decoding. Run it to see both lanes.",
+    "tour.2.text": "In the speculative lane a cheap draft guesses the next few tokens, and the model checks all of "
+    "them in one pass. It keeps those it would have written itself. That is speculative decoding. Run it to see both "
+    "lanes.",
     "tour.3": "Who wrote each token",
     "tour.3.text": "Blue tokens were drafted and accepted, orange ones are where the model overruled a draft, green "
     "ones came on top of a draft that was right to its end. Click a token to see how it was judged.",
