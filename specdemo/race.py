@@ -154,7 +154,7 @@ def lanes(pair: Pair, request: Request) -> dict[Lane, Iterator[Step]]:
             ids,
             params,
             request.rule,
-            policy(request.draft_length, request.gamma, pair.levels),
+            policy(request.draft_length, request.gamma, pair.levels, pair.calibration),
             ending(),
             keep,
         ),

@@ -38,6 +38,7 @@ class ToyPair:
     target_twin: ChainRunner = field(default_factory=lambda: ChainRunner(CHAIN))
     drafter: ModelDrafter = field(default_factory=lambda: ModelDrafter(ChainRunner(CHAIN.like(0.7))))
     levels: Levels = field(default_factory=Levels)
+    calibration: None = None
 
 
 REQUEST = Request(prompt_ids=(1, 2, 3), max_new_tokens=20, gamma=3)

@@ -2,61 +2,13 @@
 
 from __future__ import annotations
 
-from collections import deque
 from math import prod
 from operator import mul
-from statistics import median_low
 
+from specdemo.decoding.pause import Pause
 from specdemo.decoding.policy import Policy
+from specdemo.decoding.round_costs import Calibration, Costs
 from specdemo.decoding.steps import Step, Verdict, Why
-
-
-class _Costs:
-    """Seconds of a step that drafts k tokens, v(k) + c k and what is around them, as this run has measured them.
-
-    Medians of the last times. v is interpolated between the k that were tried, and taken as flat beyond: a longer draft
-    that then turns out dear has been tried once. A draft's own time counts only behind a step that was asked for one,
-    too: the first one after a pause also pays for what the drafter has missed.
-    """
-
-    MEMORY = 7
-
-    def __init__(self) -> None:
-        self._verify: dict[int, deque[float]] = {}  # by tokens drafted; with everything around
-        self._draft: deque[float] = deque(maxlen=self.MEMORY)  # of one drafted token
-        self._commit = 0.0  # what the drafter takes in a step that drafts nothing
-        self._asked = False
-
-    @property
-    def plain_known(self) -> bool:
-        """Whether a plain step was timed."""
-        return 0 in self._verify
-
-    def learn(self, step: Step) -> None:
-        k = len(step.drafted)
-        times = self._verify.setdefault(k, deque(maxlen=self.MEMORY))
-        times.append(step.verify_seconds + step.other_seconds)
-        if not k:
-            self._commit = step.draft_seconds
-        elif self._asked or not self._draft:
-            self._draft.append(max(step.draft_seconds - self._commit, 0.0) / k)
-        self._asked = step.gamma > 0
-
-    def seconds(self, longest: int) -> list[float] | None:
-        """For k = 0 .. longest; None before the first draft."""
-        if not self._draft:
-            return None
-        tried = {k for k, times in self._verify.items() if k and len(times) > 1}
-        tried = sorted(tried or self._verify.keys() - {0})  # one time alone may be an accident: it is tried again
-        v = [median_low(self._verify[0] if self.plain_known else self._verify[tried[0]])]
-        for k in tried:
-            low, high, below = v[-1], median_low(self._verify[k]), len(v) - 1
-            v += [low + (high - low) * i / (k - below) for i in range(1, k - below + 1)]
-        v += v[-1:] * (longest + 1 - len(v))
-        for k in reversed(range(longest)):
-            v[k] = min(v[k], v[k + 1])  # a shorter one never costs more
-        c = median_low(self._draft)
-        return [v[k] + self._commit + c * k for k in range(longest + 1)]
 
 
 class _Acceptance:
@@ -73,7 +25,7 @@ class _Acceptance:
     KEPT = 0.99  # of what is known of the shape, each step
 
     def __init__(self, longest: int) -> None:
-        prior = [alpha + 0.3 for alpha in self.GRID]  # leans to acceptance: what is not tried is not learnt
+        prior = [alpha * (1 - alpha) for alpha in self.GRID]  # neither all nor nothing
         self._prior = [weight / sum(prior) for weight in prior]
         self._level = self._prior
         self._seen = [(0.0, 0.0)] * longest  # accepted and refused at each position,
@@ -126,63 +78,53 @@ class _Acceptance:
 
 
 class CostOptimal(Policy):
-    """The γ with the most tokens a second: E(γ) over the cost of such a step, both as this very run has shown them.
+    """The γ with the most tokens a second: E(γ) over the cost of such a step, acceptance as this very run has shown it.
 
-    Goes to 0 where no draft pays, and then drafts now and then to see whether that still holds, ever more seldom while
-    it does. Where a drafter often finds nothing, which costs a plain step whatever γ is, both kinds of steps count.
+    Asked before the round, so that the device is not waited for; see marginal_gain.py for one that looks at each token.
+    Goes to 0 where no draft pays (see Pause). Where a drafter often finds nothing, which costs a plain step whatever γ
+    is, both kinds of steps count.
     """
 
-    FIRST = 4  # drafted before anything is known
-    SURELY = 4.0  # tokens a step that pay for a draft whatever a plain step costs
-    RETIME = 128  # steps after which a plain step is timed again
-    WAIT, LONGEST_WAIT = 8, 128  # plain steps before a probe, twice as many before each next one
-    PROBE = 2  # steps of a probe: the first one pays for what the drafter missed
-
-    def __init__(self, longest: int) -> None:
+    def __init__(self, longest: int, calibration: Calibration | None = None) -> None:
         self.longest = longest
-        self._costs, self._acceptance = _Costs(), _Acceptance(longest)
+        self._costs, self._acceptance, self._pause = Costs(longest, calibration), _Acceptance(longest), Pause()
         self._found = 1.0  # share of the asked steps that drafted
-        self._since_plain = 0
-        self._wait, self._plain, self._probes = self.WAIT, 0, 0
+        self._begin()
+
+    def _begin(self) -> None:
+        self._draft_steps, self._copied = 0, False
 
     def next(self) -> int:
-        seconds, expected = self._costs.seconds(self.longest), self._acceptance.expected()
+        self._begin()
         self.why = Why.POLICY
-        if seconds is None:
-            return min(self.FIRST, self.longest)
-        best = self._best(seconds, expected, shortest=0 if self._costs.plain_known else 1)
-        if not best:
-            return self._plain_or_probe(self._best(seconds, expected, shortest=1))
-        self._wait, self._plain, self._probes = self.WAIT, 0, 0
-        stale = not self._costs.plain_known or self._since_plain >= self.RETIME
-        if stale and expected[best] < self.SURELY:
-            self.why = Why.CALIBRATION
-            return 0
-        return best
+        best = self._best(shortest=0)
+        if best:
+            self._pause.end()
+            return best
+        probes = self._pause.probes()
+        self.why = Why.PROBE if probes else Why.DOES_NOT_PAY
+        return self._best(shortest=1) if probes else 0
 
-    def _plain_or_probe(self, probe: int) -> int:
-        if not self._probes and self._plain >= self._wait:
-            self._probes, self._plain = self.PROBE, 0
-            self._wait = min(2 * self._wait, self.LONGEST_WAIT)
-        if self._probes:
-            self._probes -= 1
-            self.why = Why.PROBE
-            return probe
-        self._plain += 1
-        self.why = Why.DOES_NOT_PAY
-        return 0
+    def _best(self, shortest: int) -> int:
+        costs, expected, found = self._costs.rounds(), self._acceptance.expected(), self._found
 
-    def _best(self, seconds: list[float], expected: list[float], shortest: int) -> int:
-        found = self._found
+        def rate(gamma: int) -> float:
+            return (1 + found * (expected[gamma] - 1)) / (costs[0] + found * (costs[gamma] - costs[0]))
 
-        def tokens_a_second(gamma: int) -> float:
-            return (1 + found * (expected[gamma] - 1)) / (seconds[0] + found * (seconds[gamma] - seconds[0]))
+        return max(range(shortest, self.longest + 1), key=rate)
 
-        return max(range(shortest, self.longest + 1), key=tokens_a_second)
+    def goes_on(self) -> bool:
+        """Always: the length is chosen before. Draft steps are counted, for their cost."""
+        self._draft_steps += 1
+        return True
+
+    def pays(self, alpha: float) -> bool:
+        """Always; a copy has taken no draft step."""
+        self._copied = True
+        return True
 
     def learn(self, step: Step) -> None:
-        self._costs.learn(step)
+        self._costs.learn(step, self._draft_steps, self._copied)
         self._acceptance.learn(step)
-        self._since_plain = self._since_plain + 1 if step.drafted else 0
         if step.gamma:
             self._found += 0.05 * (bool(step.drafted) - self._found)

@@ -11,6 +11,7 @@ from torch import Tensor
 from specdemo.decoding.cost_optimal import CostOptimal
 from specdemo.decoding.marginal_gain import MarginalGain
 from specdemo.decoding.policy import Fixed, Policy
+from specdemo.decoding.round_costs import Calibration
 from specdemo.decoding.steps import DraftLength, Step, Why
 
 START = 5  # what a policy that moves begins with, unless its bound is lower
@@ -282,13 +283,17 @@ POLICIES: dict[DraftLength, type[Policy]] = {  # those that know one run
 }
 
 
-def policy(choice: DraftLength, gamma: int, levels: Levels | None = None) -> Policy:
+def policy(
+    choice: DraftLength, gamma: int, levels: Levels | None = None, calibration: Calibration | None = None
+) -> Policy:
     """A new run's policy. gamma: the draft length, for those that move the longest; 0 is plain decoding under any.
 
-    levels: what the runs before have left, for the one that asks for it; None: there were none.
+    levels: what the runs before have left, for the one that asks for it; None: there were none. calibration: what the
+    pair's rounds take, for those that weigh it; None: nobody has measured.
     """
     if not gamma:
         return Fixed(0)
     if choice is DraftLength.ACROSS_RUNS:
         return AcrossRuns(gamma, levels or Levels())
-    return POLICIES[choice](gamma)
+    made = POLICIES[choice]
+    return made(gamma, calibration) if made in (CostOptimal, MarginalGain) else made(gamma)

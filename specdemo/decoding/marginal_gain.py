@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections import deque
-from statistics import median_low
-
 from torch import Tensor
 
+from specdemo.decoding.pause import Pause
 from specdemo.decoding.policy import Policy
-from specdemo.decoding.steps import Step, Verdict
+from specdemo.decoding.round_costs import Calibration, Costs
+from specdemo.decoding.steps import Step, Verdict, Why
 
 
 class MarginalGain(Policy):
@@ -18,156 +17,150 @@ class MarginalGain(Policy):
     verification and one draft step more. Tokens over seconds are largest where the next token's ratio falls to that of
     the whole (Charnov 1976's marginal value theorem). The chance is the drafter's own: the probability of its likeliest
     token, held against what became of such tokens in this run, or the record of the match that a copy comes from.
+    Where rounds that may draft write less than plain ones would, they pause (see Pause): of a draft model, even to look
+    at its first token costs a step.
     """
 
-    FIRST = 3  # drafted before any costs are known
+    FORESEEN, PROBED = 8, 2  # rounds that what is foreseen weighs, and a probe that paid
+    LESS = 0.97  # of what plain rounds would write: rounds that draft nothing write as much, but for chance
 
-    def __init__(self, longest: int) -> None:
+    def __init__(self, longest: int, calibration: Calibration | None = None) -> None:
         self.longest = longest
-        self._costs = _Costs()
-        self._chances = _Chances()
-        self._rate = _Rate()
+        self._costs, self._chances, self._pause = Costs(longest, calibration), _Chances(), Pause()
+        self._rate = _Rate(*self._foreseen(), self.FORESEEN)
         self._begin()
+
+    def _foreseen(self) -> tuple[float, float]:
+        """Tokens and cost of a round of the best length, were all tokens alike."""
+        costs, expected, reached = self._costs.rounds(), [1.0], 1.0
+        for _ in range(self.longest):
+            reached *= self._chances.mean
+            expected.append(expected[-1] + reached)
+        return max(zip(expected, costs, strict=True), key=lambda round_: round_[0] / round_[1])
 
     def _begin(self) -> None:
         self._reached = 1.0  # chance that all tokens of the chain so far are accepted
         self._length = 0
         self._draft_steps = 0  # beyond the one that comes with the round before
+        self._copied = False
         self._confidences: list[float] = []  # of the tokens that the drafter had a distribution for
 
     def next(self) -> int:
         self._begin()
-        return self.longest
+        self.why = Why.POLICY
+        if self._rate.tokens_a_second >= self.LESS / self._costs.rounds()[0]:
+            self._pause.end()
+            return self.longest
+        probes = self._pause.probes()
+        self.why = Why.PROBE if probes else Why.DOES_NOT_PAY
+        return self.longest if probes else 0
 
     def unsure(self, logits: Tensor) -> bool:
         confidence = logits.float().softmax(-1).amax().item()
         if confidence != confidence:
             return False  # what is no number is a fault, and not a short draft
         self._confidences.append(confidence)
-        return not self.pays(self._chances.of(confidence))
+        takes = self._takes(self._chances.of(confidence))
+        if not takes:
+            self._chances.fade(confidence)
+        return not takes
 
     def goes_on(self) -> bool:
         """By the chance of tokens in general: this one's is not known before the draft step has been run."""
-        goes_on = self._worth(self._reached * self._chances.mean, self._costs.draft)
+        goes_on = self._worth(self._reached * self._chances.mean, self._costs.draft_step)
         self._draft_steps += goes_on
         return goes_on
 
     def pays(self, alpha: float) -> bool:
-        pays = self._worth(self._reached * alpha, draft=0.0)  # its draft step, if there was one, has been paid
-        if pays:
-            self._reached, self._length = self._reached * alpha, self._length + 1
-        return pays
+        self._copied = True
+        return self._takes(alpha)
 
-    def _worth(self, reached: float, draft: float | None) -> bool:
-        if draft is None or not self._costs.known:
-            return self._length < self.FIRST
-        return reached >= (self._costs.row(self._length) + draft) * self._rate.tokens_a_second
+    def _takes(self, alpha: float) -> bool:
+        takes = self._worth(self._reached * alpha, draft=0.0)  # its draft step, if there was one, has been paid
+        if takes:
+            self._reached, self._length = self._reached * alpha, self._length + 1
+        return takes
+
+    def _worth(self, reached: float, draft: float) -> bool:
+        costs = self._costs.verification
+        return reached >= (costs[self._length + 1] - costs[self._length] + draft) * self._rate.tokens_a_second
 
     def learn(self, step: Step) -> None:
-        self._costs.learn(step, self._draft_steps)
-        self._rate.learn(step)
+        self._costs.learn(step, self._draft_steps, self._copied)
+        if step.gamma:
+            self._learn_rate(len(step.tokens), step.seconds / self._costs.pace)
         judged = step.drafted[: step.judged]
         for drafted, confidence in zip(judged, self._confidences, strict=False):
             self._chances.learn(confidence, drafted.verdict is Verdict.ACCEPTED)
 
-
-class _Costs:
-    """Seconds that one row more of a verification takes, and one draft step more: medians of this run's last times.
-
-    Between lengths that were tried, costs are interpolated, and beyond them they rise as they did so far. A shorter
-    verification never costs more.
-    """
-
-    MEMORY = 9
-    UNKNOWN = 0.03  # of the verification, a row's cost where nothing has shown it
-
-    def __init__(self) -> None:
-        self._verify: dict[int, deque[float]] = {}  # by tokens drafted; with everything around
-        self._by_length: dict[int, float] = {}  # a verification's, asked for at every token and made at every step
-        self._draft: deque[float] = deque(maxlen=self.MEMORY)
-        self._commit: deque[float] = deque(maxlen=self.MEMORY)  # of drafters in steps without one
-
-    @property
-    def known(self) -> bool:
-        """Whether a draft was verified yet."""
-        return any(self._verify)
-
-    @property
-    def draft(self) -> float | None:
-        """Of a draft step; None before the first."""
-        return median_low(self._draft) if self._draft else None
-
-    def learn(self, step: Step, draft_steps: int) -> None:
-        times = self._verify.setdefault(len(step.drafted), deque(maxlen=self.MEMORY))
-        times.append(step.verify_seconds + step.other_seconds)
-        least = float("inf")
-        for length in sorted(self._verify, reverse=True):
-            self._by_length[length] = least = min(least, median_low(self._verify[length]))
-        if draft_steps:
-            self._draft.append(max(step.draft_seconds - median_low(self._commit or [0.0]), 0.0) / draft_steps)
+    def _learn_rate(self, tokens: int, seconds: float) -> None:
+        if self.why is Why.PROBE and tokens * self._costs.rounds()[0] > seconds:
+            self._rate = _Rate(tokens, seconds, self.PROBED)  # the text has changed
         else:
-            self._commit.append(step.draft_seconds)
-
-    def row(self, k: int) -> float:
-        """Of a verification of k + 1 drafted tokens over one of k."""
-        costs = self._by_length
-        below = max((length for length in costs if length <= k), default=None)
-        above = min((length for length in costs if length > k), default=None)
-        if below is not None and above is not None:
-            return (costs[above] - costs[below]) / (above - below)
-        shortest, longest = min(costs), max(costs)
-        rise = costs[longest] - costs[shortest]
-        return rise / (longest - shortest) if rise else self.UNKNOWN * costs[longest]
+            self._rate.learn(tokens, seconds)
 
 
 class _Chances:
     """How often drafts of a confidence were accepted in this run; where few were judged, as often as they promised."""
 
     BINS = 8
-    PROMISED = 4.0  # judged drafts that a promise weighs
+    PROMISED = 8.0  # judged drafts that a promise weighs
     KEPT = 0.99  # of what is known, each time
 
     def __init__(self) -> None:
-        self._bins = [[self.PROMISED * (i + 0.5) / self.BINS, self.PROMISED] for i in range(self.BINS)]
+        self._bins = [self._promise((i + 0.5) / self.BINS) for i in range(self.BINS)]
+        self._all = self._promise(0.5)
+
+    def _promise(self, alpha: float) -> tuple[float, float]:
+        """Accepted and judged."""
+        return self.PROMISED * alpha, self.PROMISED
 
     def _bin(self, confidence: float) -> int:
         return min(int(confidence * self.BINS), self.BINS - 1)
 
     def of(self, confidence: float) -> float:
         """Chance of acceptance."""
-        held, judged = self._bins[self._bin(confidence)]
-        return held / judged
+        accepted, judged = self._bins[self._bin(confidence)]
+        return accepted / judged
 
     @property
     def mean(self) -> float:
-        """Of a draft whose confidence is not known yet: of all that were judged, a half before any was."""
-        return sum(held for held, _ in self._bins) / sum(judged for _, judged in self._bins)
+        """Of a draft whose confidence is not known yet."""
+        accepted, judged = self._all
+        return accepted / judged
 
     def learn(self, confidence: float, accepted: bool) -> None:
         """What became of one."""
+        self.fade(confidence)
         i = self._bin(confidence)
-        (held, judged), promise = self._bins[i], self.PROMISED * (i + 0.5) / self.BINS
+        (held, judged), (held_of_all, judged_of_all) = self._bins[i], self._faded(self._all, 0.5)
+        self._bins[i] = held + accepted, judged + 1
+        self._all = held_of_all + accepted, judged_of_all + 1
+
+    def fade(self, confidence: float) -> None:
+        """What is known of its like grows old, tried or not: else an unlucky few would be the last ones tried."""
+        i = self._bin(confidence)
+        self._bins[i] = self._faded(self._bins[i], (i + 0.5) / self.BINS)
+
+    def _faded(self, record: tuple[float, float], promised: float) -> tuple[float, float]:
         kept = self.KEPT
-        self._bins[i] = [
-            kept * held + (1 - kept) * promise + accepted,
-            kept * judged + (1 - kept) * self.PROMISED + 1,
-        ]
+        accepted, judged = (kept * a + (1 - kept) * b for a, b in zip(record, self._promise(promised), strict=True))
+        return accepted, judged
 
 
 class _Rate:
-    """Tokens a second over the last steps."""
+    """Tokens a second over the last rounds that might draft, from so many rounds on that are taken for granted."""
 
     KEPT = 0.98
 
-    def __init__(self) -> None:
-        self._tokens = self._seconds = 0.0
+    def __init__(self, tokens: float, seconds: float, rounds: int) -> None:
+        self._tokens, self._seconds = rounds * tokens, rounds * seconds
 
     @property
     def tokens_a_second(self) -> float:
-        """0 before the first step."""
-        return self._tokens / self._seconds if self._seconds else 0.0
+        return self._tokens / self._seconds
 
-    def learn(self, step: Step) -> None:
-        """A step's tokens and its own time."""
-        self._tokens = self.KEPT * self._tokens + len(step.tokens)
-        self._seconds = self.KEPT * self._seconds + step.seconds
+    def learn(self, tokens: int, seconds: float) -> None:
+        """One round more."""
+        self._tokens = self.KEPT * self._tokens + tokens
+        self._seconds = self.KEPT * self._seconds + seconds

@@ -15,13 +15,14 @@ from specdemo.decoding.draft_length import Levels
 from specdemo.decoding.drafter import Drafter
 from specdemo.decoding.equal_shapes import EqualShapes
 from specdemo.decoding.promise import Probe, Promise, probe
+from specdemo.decoding.round_costs import Calibration
 from specdemo.decoding.runner import Runner
 from specdemo.drafters.combined import CombinedDrafter
 from specdemo.drafters.head import HeadDrafter
 from specdemo.drafters.model import ModelDrafter
 from specdemo.drafters.ngram import NgramDrafter
+from specdemo.models.calibration import calibrate
 from specdemo.models.choice import Choice, candidates, load_chosen, plain_steps
-from specdemo.models.draft_cost import draft_cost
 from specdemo.models.errors import MemoryShort, ModelUnavailable, PairRefused, first_line
 from specdemo.models.general_runner import RunnerRefused, refuse_unfit
 from specdemo.models.head_files import HeadSource, find_head, load_head, read_config, refuse_unfit_head
@@ -60,6 +61,7 @@ class Pair:
     probe: what may be promised of the two lanes' texts. padding: a plain step of the lanes over the fastest plain step
     that the target has; more than 1 only where forwards are padded (see EqualShapes). facts: what was loaded, to print.
     draft_cost: of a drafted token, as a share of that fastest step; None for lookup, and where it cannot be measured.
+    calibration: what rounds took when the pair was loaded; None where the context is too short to measure in.
     levels: what runs of this pair leave for its next ones, under the policy that asks for it.
     """
 
@@ -75,6 +77,7 @@ class Pair:
     facts: dict[str, str]
     padding: float = 1.0
     draft_cost: float | None = None
+    calibration: Calibration | None = None
     levels: Levels = field(default_factory=Levels)
 
     @property
@@ -317,25 +320,39 @@ def _with_drafter(weights: PairWeights, before: Pair | None, progress: Progress,
             if shapes:
                 target, twin, padding = _equal_shapes(target, twin, shapes)
             measured = probe(target)
-        cost = None
-        if draft is not None:
-            progress(None, "Measuring a drafted token")
-            own = drafter.model if isinstance(drafter, CombinedDrafter) else drafter
-            cost = draft_cost(target.runner if isinstance(target, EqualShapes) else target, own)
         if target.device.type == "cuda":
             warm_up(target, twin, drafter)
+        progress(None, "Measuring a drafted token")
+        own = drafter.model if isinstance(drafter, CombinedDrafter) else drafter
+        calibration = calibrate(twin, None if draft is None else own)
     except RunnerRefused as error:
         raise PairRefused(str(error)) from error
     context = min(target.max_length, drafter.max_length)
     facts = _facts(loaded, choice, target) | facts | {"promise": str(measured), "context": f"{context:,}"}
     if graphs:
         facts["graphs"] = graphs
-    if cost is not None:
+    cost = None
+    if draft is not None and calibration is not None:
+        cost = calibration.drafted_token * padding
         facts["draft cost"] = f"a drafted token costs {cost:.2f} of a plain step (c, measured)"
     if target.shapes:
         dearer = f"a plain step costs {padding:.2f} of the unpadded one, which speedup and v are over"
         facts["equal shapes"] = f"forwards of {_ranges(target.shapes)} rows; {dearer}"
-    return Pair(spec, loaded, choice, target, twin, drafter, eos_ids(loaded), context, measured, facts, padding, cost)
+    return Pair(
+        spec,
+        loaded,
+        choice,
+        target,
+        twin,
+        drafter,
+        eos_ids(loaded),
+        context,
+        measured,
+        facts,
+        padding,
+        cost,
+        calibration,
+    )
 
 
 def _ranges(numbers: Sequence[int]) -> str:

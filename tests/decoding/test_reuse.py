@@ -45,6 +45,7 @@ class ToyPair:
     eos_ids: frozenset[int] = frozenset()
     tokenizer: object = None
     levels: Levels = field(default_factory=Levels)
+    calibration: None = None
 
 
 @dataclass

@@ -31,6 +31,7 @@ class Fixed:
     bits_promised: bool = True
     padding: float = 1.0
     levels: Levels = field(default_factory=Levels)
+    calibration: None = None
 
     def __post_init__(self) -> None:
         self.tokenizer = Tokenizer()

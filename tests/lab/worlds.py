@@ -65,6 +65,7 @@ class World:
     now: float = 0.0
     steps: int = 0  # forwards of the target
     levels: Levels = field(default_factory=Levels)
+    calibration: None = None
 
     def __post_init__(self) -> None:
         self.tokenizer = Tokenizer()

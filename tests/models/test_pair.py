@@ -207,7 +207,7 @@ def test_a_model_may_be_combined_with_lookup(llama_pair: Pair) -> None:
 def test_so_may_a_head(save_model: Save, monkeypatch: pytest.MonkeyPatch) -> None:
     """And "embedded" is the head that comes with the program."""
     monkeypatch.setattr(pair_module, "load_head", lambda source, *args: SimpleNamespace(aux_layers=(0,), max_length=99))
-    monkeypatch.setattr(pair_module, "draft_cost", lambda target, drafter: None)
+    monkeypatch.setattr(pair_module, "calibrate", lambda target, drafter: None)
     monkeypatch.setattr(pair_module, "refuse_unfit_head", lambda source, target: None)
     folder = save_model("head", tiny_llama(256))
     shape = {"model_type": "llama", **tiny_llama(256).config.to_dict(), "num_hidden_layers": 1}

@@ -11,9 +11,8 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, MambaConfig
 
-from specdemo.models import choice, loading, memory, room
+from specdemo.models import calibration, choice, loading, memory, room
 from specdemo.models import pair as pair_module
-from specdemo.models.draft_cost import draft_cost
 from specdemo.models.errors import MemoryShort, ModelUnavailable, PairRefused
 from specdemo.models.general_runner import GeneralRunner
 from specdemo.models.loading import find_model, load_model
@@ -155,7 +154,7 @@ def test_another_draft_that_runs_out_of_memory_leaves_the_pair_as_it_was(
     pair = load_pair(spec(target))
     request = Request(tuple(range(5, 15)), max_new_tokens=6)
     with monkeypatch.context() as short:
-        short.setattr(pair_module, "draft_cost", raising(RuntimeError("CUBLAS_STATUS_ALLOC_FAILED when calling")))
+        short.setattr(pair_module, "calibrate", raising(RuntimeError("CUBLAS_STATUS_ALLOC_FAILED when calling")))
         with pytest.raises(MemoryShort, match="take a smaller draft or n-gram lookup"):
             pair.switch_drafter(draft)
     assert len(list(race(pair, request))) > 2
@@ -239,22 +238,26 @@ def test_in_as_many_bits_it_would_be_as_dear(target: str, ours: str, draft: str)
         load_pair(spec(target, "self", target_precision=ours, draft_precision=draft))
 
 
-# --- the measured cost
+# --- the measured costs
 
 
-def test_a_drafted_tokens_cost_is_measured_and_leaves_both_empty(target: str, draft: str) -> None:
-    pair = load_pair(spec(target, draft))
-    assert pair.draft_cost > 0
-    assert (pair.target.length, pair.drafter.runner.length) == (0, 0)
-    assert load_pair(spec(target)).draft_cost is None
+@pytest.mark.parametrize("asked", ["drafter", "ngram", "ngram+drafter"])
+def test_rounds_are_timed_and_leave_all_empty(target: str, draft: str, asked: str) -> None:
+    pair = load_pair(spec(target, asked.replace("drafter", draft)))
+    assert sorted(pair.calibration.verify) == sorted(set(calibration.LENGTHS)), "each length has been verified"
+    assert all(seconds > 0 for seconds in pair.calibration.verify.values())
+    if asked == "ngram":
+        assert pair.draft_cost is None
+    else:
+        drafts = pair.drafter if asked == "drafter" else pair.drafter.model
+        assert pair.calibration.first > 0 and pair.draft_cost > 0 and drafts.runner.length == 0
+    assert (pair.target.length, pair.target_twin.length) == (0, 0)
 
 
 def test_contexts_too_short_to_measure_in_have_none() -> None:
     model = tiny_llama()
     model.config.max_position_embeddings = 8
-    runner = GeneralRunner(model)
-    pair = pair_module.ModelDrafter(GeneralRunner(tiny_llama()))
-    assert draft_cost(runner, pair) is None
+    assert calibration.calibrate(GeneralRunner(model), None) is None
 
 
 # --- what cannot be rewound
