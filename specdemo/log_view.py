@@ -29,6 +29,7 @@ ERRORS = 3.0  # by so many standard errors a drop must exceed what runs vary
 HEAD = ("kind", "tag", "runs", "acceptance", f"last {WINDOW}", "speedup", f"last {WINDOW}", "E", "c")
 HEAD += ("plain tokens/s", "speculative tokens/s", "last run")
 SETTINGS = ("target", "drafter", "policy", "gamma", "rule", "temperature")  # what may explain a drop
+SETTINGS += ("baseline server", "speculative server", "clock")  # of runs on servers
 
 
 @dataclass(frozen=True, slots=True)

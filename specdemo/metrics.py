@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from specdemo.decoding.steps import Origin, Parting, Rule, Step, Stop, Verdict, Why
+from specdemo.decoding.steps import UNTOLD, Origin, Parting, Rule, Step, Stop, Verdict, Why
 from specdemo.theory import CostModel, verification_slope
 
 EQUAL_FROM, EQUAL_TO = 0.97, 1.03
@@ -42,6 +42,7 @@ class LaneMetrics:
         self.fell_back_at: int | None = None  # tokens emitted when the draft-length policy gave drafting up
         self._first_step_tokens = 0
         self._accepted_at: list[int] = []
+        self._untold = False  # a server gave text without ids
 
     @classmethod
     def of(cls, steps: Iterable[Step]) -> LaneMetrics:
@@ -53,6 +54,7 @@ class LaneMetrics:
 
     def add(self, step: Step) -> None:
         """Fold in the lane's next step."""
+        self._untold |= any(token.id == UNTOLD for token in step.tokens)
         if self.steps == 0:
             self.prefill_seconds = step.seconds
             self._first_step_tokens = len(step.tokens)
@@ -60,7 +62,7 @@ class LaneMetrics:
             self.draft_seconds = _plus(self.draft_seconds, step.draft_seconds)
             self.verify_seconds = _plus(self.verify_seconds, step.verify_seconds)
             self.other_seconds = _plus(self.other_seconds, step.other_seconds)
-            self.tokens_per_step[len(step.tokens)] += 1
+            self.tokens_per_step[len(step.tokens)] += not self._untold
             self._add_plain(step)
             verified = self.verifications.setdefault(len(step.drafted), [0, 0.0])
             verified[0] += 1
@@ -89,8 +91,13 @@ class LaneMetrics:
 
     @property
     def tokens(self) -> int:
-        """Emitted tokens, the first one included."""
+        """Emitted tokens, the first one included; a piece of text without ids is one here."""
         return len(self.ids)
+
+    @property
+    def told_tokens(self) -> int | None:
+        """The same; None where there is text without ids, of which nobody knows how many tokens it has."""
+        return None if self._untold else self.tokens
 
     @property
     def target_passes(self) -> int:
@@ -110,12 +117,12 @@ class LaneMetrics:
     @property
     def tokens_per_second(self) -> float | None:
         """(emitted - 1) / seconds of the steps after the first: the first token belongs to prefill."""
-        return _ratio(self.decoded, self.decode_seconds)
+        return None if self._untold else _ratio(self.decoded, self.decode_seconds)
 
     @property
     def end_to_end_tokens_per_second(self) -> float | None:
         """Emitted / the whole clock, both models' prefill included."""
-        return _ratio(self.tokens, self.seconds)
+        return _ratio(self.told_tokens, self.seconds)
 
     @property
     def draft_acceptance_rate(self) -> float | None:
@@ -136,7 +143,7 @@ class LaneMetrics:
     @property
     def tokens_per_target_pass(self) -> float | None:
         """Emitted after the first / target passes after prefill; 1.00 is plain decoding."""
-        return _ratio(self.decoded, self.target_passes)
+        return None if self._untold else _ratio(self.decoded, self.target_passes)
 
     @property
     def accepted_per_position(self) -> tuple[int, ...]:
@@ -256,16 +263,18 @@ def compare(
     a `first_difference`.
     """
     plain_seconds = _ratio(baseline.decode_seconds, padding)
+    told = None not in (baseline.told_tokens, speculative.told_tokens)
+    plain_rate = _ratio(baseline.decoded, plain_seconds) if told else None
     return Comparison(
-        speedup=_ratio(speculative.tokens_per_second, _ratio(baseline.decoded, plain_seconds)),
+        speedup=_ratio(speculative.tokens_per_second, plain_rate),
         end_to_end_speedup=_ratio(
             speculative.end_to_end_tokens_per_second,
-            _ratio(baseline.tokens, _plus(baseline.prefill_seconds, plain_seconds)),
+            _ratio(baseline.told_tokens, _plus(baseline.prefill_seconds, plain_seconds)),
         ),
         identity_promised=promised,
         bits_promised=bits,
-        compared=min(baseline.tokens, speculative.tokens),
-        first_difference=_first_difference(baseline, speculative),
+        compared=min(baseline.tokens, speculative.tokens) if told else 0,
+        first_difference=_first_difference(baseline, speculative) if told else None,
         parting=parting,
         drafted=speculative.drafted,
         drafts_told=not speculative.tokens_by_origin[Origin.UNKNOWN],

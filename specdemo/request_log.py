@@ -1,8 +1,8 @@
 """What is kept of every run that began? One line of JSON in a file that the host names, and of the prompt its kind.
 
-The prompt itself only where the host asks for it; tokens, texts and addresses never. A file that has grown long enough
-is set aside as FILE.1, what was FILE.1 as FILE.2 and so on; several processes may share a file. What cannot be written
-is a sentence for the host and never the loss of a run.
+The prompt itself only where the host asks for it; tokens, texts and visitors' addresses never. A file that has grown
+long enough is set aside as FILE.1, what was FILE.1 as FILE.2 and so on; several processes may share a file. What cannot
+be written is a sentence for the host and never the loss of a run.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ LARGEST = 8 * 1024 * 1024  # bytes of a file
 KEPT = 4  # files that were set aside
 TAG_CHARACTERS = 64
 LOCK_SECONDS = 2.0
+SERVED = ("clock", *(f"{lane} {what}" for lane in Lane for what in ("server", "settings", "provenance", "token ids")))
 
 Entry = dict[str, Any]
 
@@ -105,7 +106,7 @@ def entry_of(record: RaceRecord, outcome: str, source: str, tag: str = "", *, pr
         "acceptance per position": list(drafted.acceptance_per_position),
         "drafted": drafted.drafted,
         "accepted": drafted.accepted,
-        "E": drafted.tokens_per_target_pass,
+        "E": drafted.tokens_per_target_pass if comparison.drafts_told else None,  # else chunks, perhaps of several
         "c": None if model is None else model.c,
         "draft seconds": None if known.served(Lane.SPECULATIVE) else drafted.draft_seconds,
         "verify seconds": drafted.verify_seconds,
@@ -115,12 +116,13 @@ def entry_of(record: RaceRecord, outcome: str, source: str, tag: str = "", *, pr
         "texts": comparison.sameness and comparison.sameness.value,
         "lanes": {lane.value: _lane(record.metrics(lane)) for lane in Lane},
     }
+    entry |= {name: known.pair[name] for name in SERVED if name in known.pair}
     return entry | {"prompt": record.prompt} if prompt else entry
 
 
 def _lane(metrics: LaneMetrics) -> Entry:
     return {
-        "tokens": metrics.tokens,
+        "tokens": metrics.told_tokens,
         "tokens/s": metrics.tokens_per_second,
         "end-to-end tokens/s": metrics.end_to_end_tokens_per_second,
         "time to first token": metrics.time_to_first_token,

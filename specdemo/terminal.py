@@ -122,7 +122,8 @@ def _pane(
     metrics = recording.metrics
     heading = Text(recording.lane.value.capitalize(), "bold")
     heading.append(
-        f"  {_number(metrics.tokens_per_second)} tok/s · {metrics.tokens} tokens · {_seconds(metrics.seconds)}",
+        f"  {_number(metrics.tokens_per_second)} tok/s · {_count(metrics.told_tokens)} tokens · "
+        f"{_seconds(metrics.seconds)}",
         "not bold",
     )
     text = coloured(recording, stop_strings)
@@ -156,7 +157,7 @@ def summary(recordings: dict[Lane, Recording], comparison: Comparison, *, alike:
         ),
         ("time to first token", lambda lane: _seconds(lane.time_to_first_token), None),
         ("own clock", lambda lane: _seconds(lane.seconds), None),
-        ("tokens", lambda lane: str(lane.tokens), None),
+        ("tokens", lambda lane: _count(lane.told_tokens), None),
         ("target passes", lambda lane: str(lane.target_passes), None),
         ("tokens per target pass", lambda lane: _number(lane.tokens_per_target_pass, 2), None),
         ("drafted", lambda lane: "–" if lane.tokens_by_origin[Origin.UNKNOWN] else str(lane.drafted), None),
@@ -241,6 +242,10 @@ def times(ratio: float) -> str:
 
 def _number(value: float | None, decimals: int = 1) -> str:
     return "–" if value is None else f"{value:.{decimals}f}"
+
+
+def _count(value: int | None) -> str:
+    return "–" if value is None else str(value)
 
 
 def _seconds(value: float | None) -> str:

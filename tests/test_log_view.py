@@ -59,6 +59,13 @@ def test_a_drop_is_told_with_its_time_and_what_else_changed_then() -> None:
     assert str(alert).endswith("(12 runs); temperature changed from 0.0 to 1.0.")
 
 
+def test_a_drop_that_came_with_another_server_says_so() -> None:
+    moved = [run(n, 8, **{"speculative server": "one:1"}) for n in range(12)]
+    moved += [run(n + 12, 3, **{"speculative server": "two:1"}) for n in range(12)]
+    (alert,) = alerts_of("code", "", moved)
+    assert alert.changed == {"speculative server": ["one:1", "two:1"]}
+
+
 @pytest.mark.parametrize(
     "accepted",
     [

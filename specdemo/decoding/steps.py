@@ -22,6 +22,9 @@ class Origin(StrEnum):
     UNKNOWN = "unknown"  # a remote engine that does not say
 
 
+UNTOLD = -1  # the id of a token of which an engine tells none: of a refused draft, or of text without ids
+
+
 class Verdict(StrEnum):
     """What became of a drafted token."""
 

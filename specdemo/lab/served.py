@@ -6,6 +6,7 @@ every cell. A server does not tell drafting from verifying, so that what a step 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import field, fields, make_dataclass
 from typing import Any
@@ -18,7 +19,7 @@ from specdemo.lab.prompts import PromptOptions
 from specdemo.lab.server_pair import ServerPair
 from specdemo.lab.sweep import SWEEP
 from specdemo.lab.tasks import TASKS
-from specdemo.remote.facts import Provenance
+from specdemo.remote.facts import ARRIVALS, SERVER, Provenance
 
 THEIRS = "of the server"  # the draft length in a row
 ONE_VALUE: dict[str, Any] = {
@@ -50,7 +51,7 @@ def served(experiment: Experiment) -> Experiment:
     def run(pair: ServerPair, asked: Any, todo: Sequence[Row]) -> Iterator[Row | None]:
         numbered = [cell | {"γ": 0} if "γ" in cell else cell for cell in todo]
         for row in experiment.run(pair, whole(asked), numbered):
-            yield row and _named(row, pair.provenance)
+            yield row and _named(row) | _how(row, pair)
 
     return Experiment(
         experiment.name,
@@ -59,7 +60,7 @@ def served(experiment: Experiment) -> Experiment:
         cells,
         run,
         lambda rows: [_line(line) for line in experiment.table(rows)],
-        lambda rows: [*experiment.findings(rows), *untold(rows)],
+        lambda rows: [*experiment.findings(rows), *untold(rows), *clock(rows)],
         experiment.maps,
         experiment.charts,
         served=True,
@@ -77,6 +78,12 @@ def untold(rows: Sequence[Row]) -> list[str]:
     ]
 
 
+def clock(rows: Sequence[Row]) -> list[str]:
+    """Whose clock it was, which the first answers tell."""
+    found = Counter(row["clock"] for row in rows if "clock" in row)
+    return [f"Clock of {n} of {len(rows)} rows: {name}." for name, n in found.items()]
+
+
 def refuse_theirs(experiment: Experiment, asked: dict[str, Any]) -> None:
     """Raises LabRefused where an option is given that is the servers' own."""
     given = [one.name for one in fields(experiment.options) if one.name in ONE_VALUE and asked.get(one.name)]
@@ -87,11 +94,15 @@ def refuse_theirs(experiment: Experiment, asked: dict[str, Any]) -> None:
         )
 
 
-def _named(row: Row, provenance: Provenance | None = None) -> Row:
-    """told: how it is known who wrote the row's tokens."""
+def _named(row: Row) -> Row:
+    return row | {"γ": THEIRS} if "γ" in row else row
+
+
+def _how(row: Row, pair: ServerPair) -> Row:
+    """told: how it is known who wrote a lane's tokens. clock: whose; that of many requests is arrivals (ServerPair)."""
     if "γ" not in row:
-        return row
-    return row | {"γ": THEIRS} | ({} if provenance is None else {"told": provenance.value})
+        return {"clock": ARRIVALS}
+    return {"told": pair.provenance.value, "clock": SERVER if pair.server_times else ARRIVALS}
 
 
 def _line(line: Told) -> Told:

@@ -1,6 +1,7 @@
 """How are two servers asked by an experiment, as a pair on this machine is? One lane at a time, or several requests.
 
-The clock is that of arrivals. Texts that part are not weighed: no server gives its logits.
+The clock of a lane is the servers' own where the first answers of both told it, else that of arrivals, and that of
+several requests always arrivals. Texts that part are not weighed: no server gives its logits.
 """
 
 from __future__ import annotations
@@ -46,7 +47,13 @@ class ServerPair:
 
     def __init__(self, pair: RemotePair) -> None:
         self._pair = pair
+        self._tells_times: dict[Lane, bool] = {}  # whether the first answer of a lane came with its server's times
         self.provenance = Provenance.UNKNOWN
+
+    @property
+    def server_times(self) -> bool:
+        """Whether lanes are on the servers' clock; all of them, once each has answered (see runs.warm_up)."""
+        return all(self._tells_times.get(lane, False) for lane in Lane)
 
     @property
     def known(self) -> Known:
@@ -70,7 +77,8 @@ class ServerPair:
         """Raises RequestRefused, RemoteFault for what they cannot run."""
         from specdemo.remote.racing import check
 
-        self._pair.asked(check(request))
+        for lane in Lane:
+            self._pair.asked(check(request), lane)
 
     def steps(self, request: Request, which: Lane) -> Iterator[Step | None]:
         """A lane's Steps, once they are known; None while they arrive. Raises RemoteFault."""
@@ -80,7 +88,14 @@ class ServerPair:
         for _ in together([lane]):
             yield None
         _refuse_broken([lane])
-        written = lane.settle(server_times=False)
+        self._tells_times.setdefault(which, lane.times is not None)
+        if self.server_times and lane.times is None:
+            raise RemoteFault(
+                f"The server at {lane.endpoint.name} told its own times of earlier answers and not of this one: run "
+                "again, to go on by the clock of arrivals."
+            )
+        written = lane.settle(self.server_times)
+        _refuse_broken([lane])  # of text without ids nothing is counted
         if which is Lane.SPECULATIVE:
             self.provenance = lane.provenance
         yield from (wrote.step for wrote in written)
@@ -99,6 +114,7 @@ class ServerPair:
         after = endpoint.counters()
         between = difference(before, after) if before and after else None
         metrics = [LaneMetrics.of(wrote.step for wrote in lane.settle(server_times=False)) for lane in lanes]
+        _refuse_broken(lanes)  # of text without ids nothing is counted
         begun = min(lane.began for lane in lanes)
         firsts = [lane.began + lane.arrivals[0].seconds for lane in lanes]
         lasts = [lane.began + sum(arrival.seconds for arrival in lane.arrivals) for lane in lanes]
@@ -114,7 +130,7 @@ class ServerPair:
     def _lane(self, request: Request, which: Lane, *, alone: bool) -> RemoteLane:
         from specdemo.remote.lane import RemoteLane
 
-        asked = self._pair.asked(request)
+        asked = self._pair.asked(request, which)
         return RemoteLane(which, self._pair.endpoints[which], asked, watched=alone, spelled=False)
 
 

@@ -109,7 +109,8 @@ def show(console: Console, record: RaceRecord, lanes: dict[Lane, AnyLane]) -> No
         terminal.say(console, terminal.legend(record.lanes[Lane.SPECULATIVE]), "")
     alike = record.known.here is None
     terminal.say(console, terminal.summary(record.lanes, record.comparison, alike=alike), "")
-    terminal.say(console, *verdict(record, lanes), *notes(record, lanes))
+    faults = [f"{lane.value.capitalize()}: {one.fault}" for lane, one in racing.served(lanes).items() if one.fault]
+    terminal.say(console, *verdict(record), *faults, *notes(record))
 
 
 def _servers(args: argparse.Namespace) -> Servers:

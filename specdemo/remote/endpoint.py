@@ -7,7 +7,13 @@ Whatever goes wrong is a RemoteFault: a sentence with the next step.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+import math
+import re
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from typing import Any
 
 import httpx
@@ -21,6 +27,18 @@ from specdemo.remote.faults import NotOffered, RemoteFault
 
 Messages = list[dict[str, str]]
 LARGEST_ANSWER = 16 * 1024 * 1024  # bytes of an answer that is no stream
+LONGEST_WAIT = 24 * 3600  # seconds that a server may ask for in a sentence
+TEMPLATE = "the chat template"  # among what was dropped
+# All that the clients raise over what a stranger sends; the last ones are of shapes that are none.
+WRONG = (openai.OpenAIError, httpx.HTTPError, ValueError, AttributeError, TypeError, RecursionError)
+
+
+@dataclass(slots=True)
+class Sent:
+    """One request. at: when it was sent as the server took it, by time.perf_counter. dropped: what it does not know."""
+
+    at: float = 0.0
+    dropped: list[str] = field(default_factory=list)
 
 
 def bare(messages: Messages) -> str:
@@ -29,13 +47,13 @@ def bare(messages: Messages) -> str:
 
 
 class Endpoint:
-    """One server. timeout: seconds that it may be silent. dropped: what was asked for and it does not know."""
+    """One server. timeout: seconds that it may be silent. templated: its chat template read the last prompt."""
 
     def __init__(self, url: str, key: str | None = None, timeout: float = 60.0) -> None:
         self.url = address(url)
         self.name = self.url.split("://")[1]
         self.timeout = timeout
-        self.dropped: list[str] = []
+        self.templated = True
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         tls = self.url.startswith("https:")  # certificates take time to read
         self._http = httpx.Client(
@@ -54,6 +72,12 @@ class Endpoint:
     def close(self) -> None:
         """Let go of the connections."""
         self._http.close()
+
+    def refuse_dead(self) -> None:
+        """Raises RemoteFault where it is not there, or says that its engine died. Not every server has such a path."""
+        status, body, headers = self._response("GET", wire.HEALTH)
+        if status >= 500:
+            raise RemoteFault(self._status(status, body, wire.HEALTH, headers))
 
     def models(self) -> list[wire.Model]:
         """What is served, at least one."""
@@ -78,9 +102,10 @@ class Endpoint:
         if thinking is not None:
             body["chat_template_kwargs"] = {"enable_thinking": thinking}
         try:
-            return self._ask(wire.TOKENIZE, wire.Tokenized, body)
+            found, self.templated = self._ask(wire.TOKENIZE, wire.Tokenized, body), True
+            return found
         except NotOffered:
-            self._drop("the chat template")
+            self.templated = False
         try:
             return self._ask(wire.TOKENIZE, wire.Tokenized, {"model": model, "prompt": bare(messages)})
         except NotOffered:
@@ -90,7 +115,10 @@ class Endpoint:
         """The ids of a text that the server wrote, where it gave none with it."""
         asked = {"model": model, "prompt": text, "add_special_tokens": False}
         try:
-            return self._ask(wire.TOKENIZE, wire.Tokenized, asked).tokens
+            found = self._ask(wire.TOKENIZE, wire.Tokenized, asked).tokens
+            if not 0 < len(found) <= len(text.encode()) + 1:  # a token spells a byte; some tokenizers put one before
+                raise self._garbage(ValueError(f"{len(found):,} tokens of {len(text):,} characters"))
+            return found
         except NotOffered:
             raise RemoteFault(
                 f"The server at {self.name} gives neither token ids nor a tokenizer, so that nothing can be counted: "
@@ -105,51 +133,46 @@ class Endpoint:
             return None
 
     def stream(
-        self, model: str, prompt: str | Sequence[int], max_tokens: int, settings: dict[str, Any]
+        self, model: str, prompt: str | Sequence[int], max_tokens: int, settings: dict[str, Any], sent: Sent
     ) -> Iterator[wire.Chunk]:
-        """One completion's chunks as they arrive; raises RemoteFault, also in the middle."""
-        optional = {name: value for name, value in wire.OPTIONAL.items() if name not in self.dropped}
-        while True:
-            try:
-                messages = self._openai.completions.create(
-                    model=model,
-                    prompt=prompt if isinstance(prompt, str) else list(prompt),
-                    max_tokens=max_tokens,
-                    stream=True,
-                    extra_body=settings | optional,
-                )
-                break
-            except (openai.BadRequestError, openai.UnprocessableEntityError) as error:
-                unknown = next((name for name in optional if name in error.response.text), None)
-                if unknown is None:
-                    raise self._refused(error.status_code, error.response.text, settings) from None
-                del optional[unknown]
-                self._drop(unknown)
-            except (openai.OpenAIError, httpx.HTTPError, ValueError, RecursionError) as error:
-                raise self._fault(error) from None
-        with messages:
-            yield from self._chunks(messages, settings)
+        """One completion's chunks as they arrive; raises RemoteFault, also in the middle.
 
-    def _chunks(self, messages: openai.Stream, settings: dict[str, Any]) -> Iterator[wire.Chunk]:
+        Before anything came it is sent again: without what the server does not know and the distribution does not
+        need, and once where the connection broke.
+        """
+        body = {"model": model, "prompt": prompt if isinstance(prompt, str) else list(prompt), "max_tokens": max_tokens}
+        extra, again = settings | wire.OPTIONAL, True
+        while True:
+            arrived, sent.at = False, time.perf_counter()
+            try:
+                for chunk in self._chunks(body, extra):
+                    arrived = True
+                    yield chunk
+                return
+            except WRONG as error:
+                named = [] if arrived else _named(extra, error)
+                unknown = next((name for name in named if name in wire.DROPPABLE), None)
+                if unknown is not None:
+                    del extra[unknown]
+                    sent.dropped.append(unknown)
+                elif again and not arrived and _broken(error):
+                    again = False
+                else:
+                    raise (self._refused(error, named[0]) if named else self._fault(error)) from None
+
+    def _chunks(self, body: dict[str, Any], extra: dict[str, Any]) -> Iterator[wire.Chunk]:
         ended = False
-        try:
+        with self._openai.completions.create(**body, stream=True, extra_body=extra) as messages:
             for message in messages:
                 chunk = wire.read(
                     wire.Chunk, message.to_dict(warnings=False) if isinstance(message, BaseModel) else message
                 )
                 ended = ended or any(choice.finish_reason for choice in chunk.choices)
                 yield chunk
-        except (openai.OpenAIError, httpx.HTTPError, ValueError, AttributeError, TypeError, RecursionError) as error:
-            refused = not ended and isinstance(error, openai.APIError) and _named(settings, error.message)
-            raise (self._refused(400, error.message, settings) if refused else self._fault(error)) from None
         if not ended:
             raise RemoteFault(
                 f"The server at {self.name} ended its answer in the middle: see what it logged, and run again."
             )
-
-    def _drop(self, what: str) -> None:
-        if what not in self.dropped:
-            self.dropped.append(what)
 
     def _ask(self, path: str, shape: type[wire.Shape], message: dict[str, Any] | None = None) -> wire.Shape:
         answer = self._answer("GET" if message is None else "POST", path, message)
@@ -159,25 +182,35 @@ class Endpoint:
             raise self._garbage(error) from None
 
     def _answer(self, method: str, path: str, message: dict[str, Any] | None = None) -> bytes:
-        body = b""
-        try:
-            with self._http.stream(method, self.url + path, json=message) as response:
-                for piece in response.iter_bytes():
-                    body += piece
-                    if len(body) > LARGEST_ANSWER:
-                        raise RemoteFault(f"The server at {self.name} answers {path} with more than 16 MiB.")
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise self._fault(error) from None
-        if response.status_code in (400, 404, 405, 422, 501):
-            raise NotOffered(self._status(response.status_code, body.decode(errors="replace"), path))
-        if response.status_code != 200:
-            raise RemoteFault(self._status(response.status_code, body.decode(errors="replace"), path))
-        return body
+        status, body, headers = self._response(method, path, message)
+        if status == 200:
+            return body
+        kind = NotOffered if status in (400, 404, 405, 422, 501) else RemoteFault
+        raise kind(self._status(status, body, path, headers))
+
+    def _response(
+        self, method: str, path: str, message: dict[str, Any] | None = None
+    ) -> tuple[int, bytes, httpx.Headers]:
+        """Status, body and headers; asked once more where the connection breaks, as a kept one may have been closed."""
+        for last in (False, True):
+            body = b""
+            try:
+                with self._http.stream(method, self.url + path, json=message) as response:
+                    for piece in response.iter_bytes():
+                        body += piece
+                        if len(body) > LARGEST_ANSWER:
+                            raise RemoteFault(f"The server at {self.name} answers {path} with more than 16 MiB.")
+                return response.status_code, body, response.headers
+            except (httpx.HTTPError, httpx.InvalidURL) as error:
+                if last or not _broken(error):
+                    raise self._fault(error) from None
+        raise AssertionError
 
     def _fault(self, error: Exception) -> RemoteFault:
         """What an exception of the clients means."""
         if isinstance(error, openai.APIStatusError):
-            return RemoteFault(self._status(error.status_code, error.response.text, "/v1/completions"))
+            answer = error.response
+            return RemoteFault(self._status(error.status_code, answer.content, "/v1/completions", answer.headers))
         if isinstance(error, openai.APITimeoutError | httpx.TimeoutException):
             return RemoteFault(
                 f"The server at {self.name} was silent for {self.timeout:g} s: see whether it is busy, or give it "
@@ -201,33 +234,62 @@ class Endpoint:
             "whether that is the right port."
         )
 
-    def _refused(self, status: int, text: str, settings: dict[str, Any]) -> RemoteFault:
-        """A 400: of a setting that the person chose, where the answer names one."""
-        named = _named(settings, text)
-        if named is None:
-            return RemoteFault(self._status(status, text, "/v1/completions"))
-        return RemoteFault(f"The server at {self.name} does not take this {named} ({_said(text)}): leave it off.")
+    def _refused(self, error: openai.APIError, named: str) -> RemoteFault:
+        """A refusal that speaks of a setting which changes what is drawn."""
+        what = _said(_text(error))
+        return RemoteFault(f"The server at {self.name} does not take this {short(named)} ({what}): leave it off.")
 
-    def _status(self, status: int, text: str, path: str) -> str:
+    def _status(self, status: int, body: bytes, path: str, headers: Mapping[str, str]) -> str:
         """An answer that is no 200, in a sentence."""
-        where = f"The server at {self.name}"
+        where, what, wait = f"The server at {self.name}", _said(body.decode(errors="replace")), _wait(headers)
         match status:
             case 401 | 403:
                 return f"{where} wants another key: put it in an environment variable and name that with --api-key-env."
             case 404:
-                return f"{where} does not know {path} or this model ({_said(text)}): see what it serves at /v1/models."
+                return f"{where} does not know {path} or this model ({what}): see what it serves at /v1/models."
+            case 429 | 503 if wait is not None:
+                return f"{where} takes no more requests for now ({what}): wait {wait:,} s, and run again."
             case 429:
-                return f"{where} takes no more requests for now ({_said(text)}): wait a little, and run again."
+                return f"{where} takes no more requests for now ({what}): wait a little, and run again."
             case _ if 300 <= status < 400:
                 return f"{where} sends on to another address, which is not followed: name that address itself."
             case _ if status >= 500:
-                return f"{where} failed with status {status} ({_said(text)}): see what it logged, and run again."
-        return f"{where} refuses the request with status {status}: {_said(text)}."
+                return f"{where} failed with status {status} ({what}): see what it logged, and run again."
+        return f"{where} refuses the request with status {status}: {what}."
 
 
-def _named(settings: dict[str, Any], text: str) -> str | None:
-    """The setting that an answer speaks of."""
-    return next((name for name in settings if name in text), None)
+def _broken(error: Exception) -> bool:
+    """Whether a connection broke, or could not be made; silence is none of that."""
+    silent = isinstance(error, openai.APITimeoutError | httpx.TimeoutException)
+    return isinstance(error, openai.APIConnectionError | httpx.TransportError) and not silent
+
+
+def _named(settings: Iterable[str], error: Exception) -> list[str]:
+    """The settings that a refusal speaks of: the one that it calls its parameter, else all in its text."""
+    text = _text(error)
+    if text is None:
+        return []
+    own = [name for name in settings if name == error.param]
+    return own or [name for name in settings if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text)]
+
+
+def _text(error: Exception) -> str | None:
+    """Of a refusal, which may come inside a stream; None for what is none."""
+    if isinstance(error, openai.BadRequestError | openai.UnprocessableEntityError):
+        return error.response.text
+    other = isinstance(error, openai.APIStatusError | openai.APIConnectionError)
+    return error.message if isinstance(error, openai.APIError) and not other else None
+
+
+def _wait(headers: Mapping[str, str]) -> int | None:
+    """Seconds until Retry-After, a number or a date; None where it is neither, or no time that a person waits."""
+    said = headers.get("Retry-After", "").strip()
+    try:
+        until = float(said) if said.isdecimal() else (parsedate_to_datetime(said) - datetime.now(UTC)).total_seconds()
+        seconds = math.ceil(until)
+    except (ValueError, TypeError, IndexError, OverflowError):  # all that the parser of dates raises on other text
+        return None
+    return seconds if 0 < seconds <= LONGEST_WAIT else None
 
 
 def _said(text: str) -> str:

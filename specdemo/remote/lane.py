@@ -9,30 +9,33 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from queue import SimpleQueue
 from typing import Any
 
-from specdemo.decoding.steps import Drafted, Origin, Step, Stop, Token, Verdict, Why
+from specdemo.decoding.steps import UNTOLD, Drafted, Origin, Step, Stop, Token, Verdict, Why
 from specdemo.race import Lane
 from specdemo.recording import Wrote
 from specdemo.remote import wire
 from specdemo.remote.address import short
 from specdemo.remote.agreement import Round, counted, told
 from specdemo.remote.counters import Counters, difference
-from specdemo.remote.endpoint import Endpoint
-from specdemo.remote.facts import UNTOLD, Provenance
+from specdemo.remote.endpoint import TEMPLATE, Endpoint, Sent
+from specdemo.remote.facts import Provenance
 from specdemo.remote.faults import RemoteFault
+from specdemo.remote.settings import Settings
 
 LONGEST_TOKEN = 512  # characters; no vocabulary has one, and text without tokens ends there, too
 SCRAPES_APART = 0.25  # seconds: a scrape may be older than the last chunk
+KEPT = "What had arrived is kept."
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
     """What is asked of a server. prompt: ids, or text where it has no tokenizer. settings: sampling, by wire names.
 
-    limit: what max_tokens stands for, the person's budget or what the context leaves.
+    limit: what max_tokens stands for, the person's budget or what the context leaves. own: those of the settings that
+    this lane has for itself.
     """
 
     model: str
@@ -40,11 +43,12 @@ class Asked:
     max_tokens: int
     settings: dict[str, Any]
     limit: Stop = Stop.BUDGET
+    own: Settings = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A chunk that held tokens, and the seconds since the one before it, or since the request."""
+    """A chunk that held tokens, and the seconds since the one before it, or since the request. ids: None: not told."""
 
     text: str
     ids: tuple[int, ...] | None
@@ -55,8 +59,8 @@ class RemoteLane:
     """One lane over one server. `run` yields what arrives; `settle` afterwards what came of it.
 
     fault: the sentence of what went wrong; what had arrived before is kept. between: what the server counted meanwhile.
-    began: when it was asked, by time.perf_counter. watched: whether the server's counters are asked around it, which
-    says something of a request that is alone. spelled: whether each token's own text is wanted.
+    watched: whether the server's counters are asked around it, which says something of a request that is alone.
+    spelled: whether each token's own text is wanted. retokenised: the ids are the tokenizer's. untold: there are none.
     """
 
     def __init__(
@@ -72,21 +76,33 @@ class RemoteLane:
         self.times: wire.Times | None = None
         self.drafting: wire.Drafting | None = None
         self.provenance = Provenance.UNKNOWN
-        self.retokenised = False
-        self.began = 0.0
+        self.retokenised = self.untold = False
+        self._sent = Sent()
+        self._template = [] if endpoint.templated else [TEMPLATE]
         self._watched = watched
         self._stop: Stop | None = None
         self._tokens = self._characters = 0
         self._spells = spelled  # until the server once does not spell a token
         self._stopped = threading.Event()
         self._before: Counters | None = None
+        self._rounds: list[Round] | None = None
+
+    @property
+    def began(self) -> float:
+        """When it was asked, by time.perf_counter."""
+        return self._sent.at
+
+    @property
+    def dropped(self) -> list[str]:
+        """What was asked for, or would have been, and the server does not know."""
+        return self._template + self._sent.dropped
 
     def run(self) -> Iterator[Wrote]:
         """What arrives, while it arrives; a thread of its own stamps it, so that showing it takes no time from it."""
         self._before = self.endpoint.counters() if self._watched else None
         asked = self.asked
         queue: SimpleQueue[tuple[float, wire.Chunk] | BaseException | None] = SimpleQueue()
-        last = self.began = time.perf_counter()
+        last: float | None = None
         threading.Thread(target=self._read, args=(queue,), daemon=True).start()
         try:
             while (item := queue.get()) is not None:
@@ -96,13 +112,13 @@ class RemoteLane:
                     raise item
                 else:
                     at, chunk = item
-                    if (arrival := self._take(chunk, at - last)) is not None:
+                    if (arrival := self._take(chunk, at - (self.began if last is None else last))) is not None:
                         last = at
-                        if arrival.ids is not None:
-                            yield self._wrote(arrival, None, arrival.seconds)
+                        yield self._wrote(arrival, None, arrival.seconds)
                     if self._tokens > asked.max_tokens or self._characters > LONGEST_TOKEN * asked.max_tokens:
                         self._end(RemoteFault(f"The server at {self.endpoint.name} sends more than it was asked for."))
                         return
+            self._rounds = self._judge()  # before the other lane is asked, perhaps of the same server
         finally:
             self._stopped.set()
 
@@ -112,11 +128,10 @@ class RemoteLane:
 
     def settle(self, server_times: bool) -> list[Wrote]:
         """The lane's steps with all that can be known of them. server_times: by the server's clock, not by arrivals."""
-        ids = self._ids()
-        rounds = self._rounds([len(one) for one in ids])
+        self._retokenise()
         steps = []
-        for i, (arrival, own, seconds) in enumerate(zip(self.arrivals, ids, self._seconds(server_times), strict=True)):
-            wrote = self._wrote(replace(arrival, ids=own), rounds and rounds[i], seconds)
+        for i, (arrival, seconds) in enumerate(zip(self.arrivals, self._seconds(server_times), strict=True)):
+            wrote = self._wrote(arrival, self._rounds and self._rounds[i], seconds)
             if i == 0:
                 wrote = replace(wrote, step=replace(wrote.step, why=Why.PREFILL))
             steps.append(wrote)
@@ -127,7 +142,7 @@ class RemoteLane:
     def _read(self, queue: SimpleQueue) -> None:
         asked = self.asked
         try:
-            for chunk in self.endpoint.stream(asked.model, asked.prompt, asked.max_tokens, asked.settings):
+            for chunk in self.endpoint.stream(asked.model, asked.prompt, asked.max_tokens, asked.settings, self._sent):
                 queue.put((time.perf_counter(), chunk))
                 if self._stopped.is_set():
                     return
@@ -137,7 +152,11 @@ class RemoteLane:
             queue.put(None)
 
     def _end(self, fault: RemoteFault) -> None:
-        self.fault, self._stop = str(fault), Stop.FAULT
+        self._stop = Stop.FAULT
+        self._say(fault)
+
+    def _say(self, fault: RemoteFault) -> None:
+        self.fault = f"{fault} {KEPT}" if self.arrivals else str(fault)
 
     def _take(self, chunk: wire.Chunk, seconds: float) -> Arrival | None:
         self.times, self.drafting = chunk.times or self.times, chunk.drafting or self.drafting
@@ -166,26 +185,23 @@ class RemoteLane:
         self.arrivals.append(Arrival(choice.text, ids, seconds))
         return self.arrivals[-1]
 
-    def _ids(self) -> list[tuple[int, ...]]:
-        """Each arrival's ids; those of a server that gives none are its tokenizer's, chunk by chunk."""
-        found = []
-        for arrival in self.arrivals:
-            ids = arrival.ids
-            if ids is None:
-                self.retokenised = True
-                try:
-                    ids = tuple(self.endpoint.tokens(self.asked.model, arrival.text))
-                except RemoteFault as fault:
-                    if self.fault is None:  # else what ended the answer is the reason, also of this
-                        self._end(fault)
-                    break
-            found.append(ids)
-        del self.arrivals[len(found) :]
-        return found
+    def _retokenise(self) -> None:
+        """Where the server gives no ids, they are its tokenizer's, chunk by chunk; where that fails, nobody's."""
+        model, without = self.asked.model, [one for one in self.arrivals if one.ids is None]
+        try:
+            ids = {one.text: tuple(self.endpoint.tokens(model, one.text)) for one in without}
+        except RemoteFault as fault:
+            self.untold = True
+            if self.fault is None:  # else what ended the answer is the reason, also of this
+                self._say(fault)
+            return
+        self.retokenised = bool(without)
+        self.arrivals = [one if one.ids is not None else replace(one, ids=ids[one.text]) for one in self.arrivals]
 
-    def _rounds(self, lengths: list[int]) -> list[Round] | None:
+    def _judge(self) -> list[Round] | None:
         """Each step's round, None where it is not known; sets how it is known."""
-        if not lengths or self.retokenised or self._stop in (None, Stop.FAULT):
+        lengths = [len(one.ids) for one in self.arrivals if one.ids is not None]
+        if not lengths or len(lengths) < len(self.arrivals) or self._stop in (None, Stop.FAULT):
             return None  # a request that was cut off is counted otherwise than it is told
         if self.drafting and (rounds := told(lengths, self.drafting)):
             self.provenance = Provenance.TOLD
@@ -193,8 +209,9 @@ class RemoteLane:
         if self._before is None:
             return None
         for pause in (0, SCRAPES_APART):
-            time.sleep(pause)
-            self.between = self._scrape()
+            self._stopped.wait(pause)
+            after = self.endpoint.counters()
+            self.between = difference(self._before, after) if after else None
             if self.between is None:
                 return None
             if not self.between.speculates:
@@ -204,10 +221,6 @@ class RemoteLane:
                 self.provenance = Provenance.COUNTED
                 return rounds
         return None
-
-    def _scrape(self) -> Counters | None:
-        after = self.endpoint.counters()
-        return difference(self._before, after) if after else None
 
     def _seconds(self, server_times: bool) -> list[float]:
         """Each step's share of the clock; the server tells two sums, which the steps share as their arrivals did."""
@@ -219,7 +232,7 @@ class RemoteLane:
         return [self.times.time_to_first_token_ms / 1000, *(one * scale for one in seconds[1:])]
 
     def _wrote(self, arrival: Arrival, one: Round | None, seconds: float) -> Wrote:
-        ids = arrival.ids
+        ids = (UNTOLD,) if arrival.ids is None else arrival.ids
         tokens = tuple(Token(i, origin) for i, origin in zip(ids, _origins(len(ids), one), strict=True))
         drafted = _drafted(ids, one)
         step = Step(
@@ -231,7 +244,7 @@ class RemoteLane:
             verify_seconds=seconds,
             other_seconds=0.0,
         )
-        texts = self._texts(arrival) if drafted else _as_one(arrival)
+        texts = self._texts(arrival) if drafted else _as_one(arrival.text, ids)
         return Wrote(self.lane, step, texts, ("",) * len(drafted))
 
     def _texts(self, arrival: Arrival) -> tuple[str, ...]:
@@ -242,18 +255,18 @@ class RemoteLane:
                 one = self.endpoint.spelling(self.asked.model, token_id)
                 if one is None:
                     self._spells = False
-                    return _as_one(arrival)
+                    return _as_one(arrival.text, arrival.ids)
                 spelled.append(one)
         if spelled and "".join(spelled[:-1]) == arrival.text:  # the last one ended the text
             return (*spelled[:-1], "")
-        return tuple(spelled) if "".join(spelled) == arrival.text and spelled else _as_one(arrival)
+        return tuple(spelled) if "".join(spelled) == arrival.text and spelled else _as_one(arrival.text, arrival.ids)
 
     def _ended(self, last: Wrote) -> Wrote:
         return replace(last, step=replace(last.step, stop=self._stop or Stop.STOPPED))
 
 
-def _as_one(arrival: Arrival) -> tuple[str, ...]:
-    return (arrival.text, *("",) * (len(arrival.ids) - 1)) if arrival.ids else ()
+def _as_one(text: str, ids: tuple[int, ...]) -> tuple[str, ...]:
+    return (text, *("",) * (len(ids) - 1))
 
 
 def _origins(n: int, one: Round | None) -> list[Origin]:

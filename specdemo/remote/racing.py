@@ -8,7 +8,7 @@ from __future__ import annotations
 import platform
 import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from queue import Empty, SimpleQueue
@@ -24,6 +24,7 @@ from specdemo.remote.faults import RemoteFault
 from specdemo.remote.lane import Asked, RemoteLane
 from specdemo.remote.mixed import LocalLane, MixedPair, refuse_other
 from specdemo.remote.options import Servers
+from specdemo.remote.settings import Settings
 
 if TYPE_CHECKING:
     from specdemo.models.pair import Pair
@@ -32,27 +33,47 @@ AnyLane = RemoteLane | LocalLane
 LOOK_SECONDS = 0.1  # between two looks of who awaits an arrival
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class RemotePair:
     """The servers that were there and serve one model: of both lanes, or of one whose neighbour runs on this machine.
 
-    context: tokens that all hold; None: they do not say.
+    context: tokens that all hold; None: they do not say. settings: what a lane's requests have for themselves.
+    named: the model, if a person named it. target: what a lane on this machine runs.
     """
 
     endpoints: dict[Lane, Endpoint]
     model: str
     context: int | None
+    settings: dict[Lane, Settings] = field(default_factory=dict)
+    named: str | None = None
+    target: str | None = None
 
     @property
     def known(self) -> Known:
         """What can be said before a race."""
         names = {lane: endpoint.name for lane, endpoint in self.endpoints.items()}
-        return Known(pair=facts.servers(self.model, names), environment=environment())
+        return Known(pair=facts.servers(self.model, names, self.settings), environment=environment())
 
     def close(self) -> None:
         """Let go of the connections."""
         for endpoint in self.endpoints.values():
             endpoint.close()
+
+    def look_again(self) -> None:
+        """Before a run: is what was connected still there? Raises RemoteFault; what is there now is raced next time."""
+        before = self.model, self.context
+        self.model, self.context = _agreed(self.endpoints, self.named, self.target)
+        if self.model != before[0]:
+            raise RemoteFault(
+                f"The servers serve {short(self.model)} now, not {short(before[0])}: run again to race that, or start "
+                f"them with {short(before[0])}."
+            )
+        if self.context != before[1]:
+            now, then = (f"{n:,}" if n else "an unknown number of" for n in (self.context, before[1]))
+            raise RemoteFault(
+                f"The servers hold {now} tokens now, not {then}: run again with that, or start them with the "
+                "--max-model-len that they had."
+            )
 
     def encode(self, messages: Messages, thinking: bool | None = None) -> tuple[int, ...] | None:
         """The prompt's ids, which all servers must agree on; None where they cannot say. Raises RemoteFault."""
@@ -69,12 +90,17 @@ class RemotePair:
         return check(request)
 
     def lanes(self, request: Request, prompt: str = "") -> dict[Lane, RemoteLane]:
-        """The same for both, ready to run. prompt: the text, where nobody can say its ids. Raises RemoteFault."""
-        asked = self.asked(request, prompt)
-        return {lane: RemoteLane(lane, endpoint, asked) for lane, endpoint in self.endpoints.items()}
+        """The same for both but for their own settings, ready to run.
 
-    def asked(self, request: Request, prompt: str = "") -> Asked:
-        """What each server is asked, within what both hold; raises RemoteFault."""
+        prompt: the text, where nobody can say its ids. Raises RemoteFault.
+        """
+        return {
+            lane: RemoteLane(lane, endpoint, self.asked(request, lane, prompt))
+            for lane, endpoint in self.endpoints.items()
+        }
+
+    def asked(self, request: Request, lane: Lane, prompt: str = "") -> Asked:
+        """What a lane's server is asked, within what both hold; raises RemoteFault."""
         n, most, limit = len(request.prompt_ids), request.max_new_tokens, Stop.BUDGET
         if n and self.context:
             room = self.context - n
@@ -85,31 +111,24 @@ class RemotePair:
                 )
             if room < most:
                 most, limit = room, Stop.CONTEXT
-        return Asked(self.model, request.prompt_ids or prompt, most, _settings(request), limit)
+        own = self.settings.get(lane, {})
+        return Asked(self.model, request.prompt_ids or prompt, most, _settings(request) | own, limit, own)
 
 
 def connect(asked: Servers, target: str | None = None) -> RemotePair:
     """The servers that are named, once they are there and serve the model. Raises RemoteFault."""
+    asked.refuse_same()
     endpoints: dict[Lane, Endpoint] = {}
     try:
         for lane, url in ((Lane.BASELINE, asked.baseline), (Lane.SPECULATIVE, asked.speculative)):
             if url is not None:
                 endpoints[lane] = Endpoint(url, asked.key, asked.timeout)
-        found = [_served(endpoint, asked.model) for endpoint in endpoints.values()]
-        if target is not None and asked.model is None:
-            refuse_other(target, found[0], next(iter(endpoints.values())).name)
-        if found[0].id != found[-1].id:
-            raise RemoteFault(
-                f"The servers serve {short(found[0].id)} and {short(found[1].id)}: start both with the same model, or "
-                "give it one name with --served-model-name."
-            )
+        model, context = _agreed(endpoints, asked.model, target)
     except BaseException:
         for endpoint in endpoints.values():
             endpoint.close()
         raise
-    return RemotePair(
-        endpoints, found[0].id, min((one.max_model_len for one in found if one.max_model_len), default=None)
-    )
+    return RemotePair(endpoints, model, context, asked.settings, asked.model, target)
 
 
 def mix(asked: Servers, local: Pair) -> MixedPair:
@@ -208,12 +227,29 @@ def _pump(lane: RemoteLane, queue: SimpleQueue) -> None:
         queue.put(None)
 
 
+def _agreed(endpoints: dict[Lane, Endpoint], name: str | None, target: str | None) -> tuple[str, int | None]:
+    """The one model of servers that are alive, and the tokens that all hold. Raises RemoteFault."""
+    found = [_served(endpoint, name) for endpoint in endpoints.values()]
+    if target is not None and name is None:
+        refuse_other(target, found[0], next(iter(endpoints.values())).name)
+    if found[0].id != found[-1].id:
+        raise RemoteFault(
+            f"The servers serve {short(found[0].id)} and {short(found[1].id)}: start both with the same model, or "
+            "give it one name with --served-model-name."
+        )
+    return found[0].id, min((one.max_model_len for one in found if one.max_model_len), default=None)
+
+
 def _served(endpoint: Endpoint, name: str | None) -> Any:
-    """The model on this server."""
+    """The model on this server, if that is alive."""
+    endpoint.refuse_dead()
     served = {model.id: model for model in endpoint.models()}
     listed = ", ".join(short(one) for one in list(served)[:8])
     if name is not None and name not in served:
-        raise RemoteFault(f"The server at {endpoint.name} does not serve {name}: it has {listed}.")
+        raise RemoteFault(
+            f"The server at {endpoint.name} does not serve {name}: it has {listed}. Start it with that one, or name "
+            "another with --model."
+        )
     if name is None and len(served) > 1:
         raise RemoteFault(f"The server at {endpoint.name} serves {listed}: choose one with --model.")
     return served[name] if name else next(iter(served.values()))

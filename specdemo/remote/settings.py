@@ -1,6 +1,6 @@
 """What may the requests of one lane have that those of the other do not? How its server drafts for them, in its words.
 
-An engine that takes such fields can be both lanes' server: "speculative.n_max" of llama.cpp, draft_model of LM Studio.
+An engine that takes such fields can be both lanes' server: LM Studio takes draft_model (docs/vllm.md has more).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 from specdemo.remote.faults import RemoteFault
 
 Settings = dict[str, Any]
-EXAMPLE = """'{"speculative.n_max": 0}'"""
+EXAMPLE = """'{"draft_model": "NAME"}'"""
 MOST = 1000  # characters: they are shown beside the figures
 
 # Set by this program in each request, for both lanes alike, or fields that would make it another request.

@@ -13,7 +13,9 @@ from typing import Annotated, Any, TypeVar
 from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
 MODELS, METRICS, TOKENIZE, DETOKENIZE = "/v1/models", "/metrics", "/tokenize", "/detokenize"
+HEALTH = "/health"
 OPTIONAL = {"return_token_ids": True, "stream_options": {"include_usage": True}}  # asked for; a server may lack them
+DROPPABLE = (*OPTIONAL, "seed")  # without them the distribution is the same
 DRAFTS = "vllm:spec_decode_num_drafts_total"
 DRAFT_TOKENS = "vllm:spec_decode_num_draft_tokens_total"
 ACCEPTED = "vllm:spec_decode_num_accepted_tokens_total"

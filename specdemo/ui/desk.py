@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -17,7 +18,7 @@ from specdemo.ui.parts import encode
 from specdemo.ui.text.below import recognise
 from specdemo.ui.visitors import MINUTE, OWN, Pace, Rules
 
-LOOK_SECONDS = 0.2  # between two looks of a run that waits for the device
+LOOK_SECONDS = 0.5  # at most between two looks of a run that waits for the device
 
 
 class Loaded(StrEnum):
@@ -92,12 +93,17 @@ class Desk:
         What is returned is to be given back. Raises TurnedAway where too many wait. address: the visitor's.
         """
         ticket = self.line.enter(address)
-        while not stop.is_set():
-            if self.line.wait(ticket, LOOK_SECONDS):
-                return ticket
-            waiting(self.line.place(ticket))
-        self.line.leave(ticket)
-        return None
+        taken = False
+        try:
+            while not (taken or stop.is_set()):
+                # A hundred that came in the same instant must not go on looking in the same instant.
+                taken = self.line.wait(ticket, random.uniform(LOOK_SECONDS / 2, LOOK_SECONDS))
+                if not taken:
+                    waiting(self.line.place(ticket))
+        finally:  # even where the thread dies: nobody behind it would ever have a turn
+            if not taken:
+                self.line.leave(ticket)
+        return ticket if taken else None
 
     def give_back(self, ticket: Ticket) -> None:
         """The device is free again."""
@@ -119,6 +125,8 @@ class Desk:
         """
         known, before = self._pair or (None, None)
         if before is not None and known == spec:
+            if self._status.facts != (facts := tuple(self.engine.facts(before))):  # a server was started anew
+                self._tell(facts=facts)
             return before
         pair = None
         try:
@@ -147,7 +155,7 @@ class Desk:
             while not self.line.wait(ticket, MINUTE):
                 pass
             self.pair(self.spec, progress)
-        except Exception as error:  # whatever it is, a person must read it on the page
+        except BaseException as error:  # whatever it is, a person must read it on the page
             self._tell(state=Loaded.FAILED, fraction=None, message=sentence(error))
         finally:
             self.line.leave(ticket)
@@ -158,7 +166,7 @@ class Desk:
             self._changed.notify_all()
 
 
-def sentence(error: Exception) -> str:
+def sentence(error: BaseException) -> str:
     """An exception as a person should read it; ours already are sentences."""
     text = str(error).strip()
     return text or f"{type(error).__name__}."

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 
+def count(value: int | None) -> str:
+    """A number of tokens; a dash where nobody knows it."""
+    return "–" if value is None else str(value)
+
+
 def times(value: float) -> str:
     """A speedup: one decimal, two below 1.1."""
     return f"{value:.2f}" if value < 1.1 else f"{value:.1f}"

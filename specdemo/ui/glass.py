@@ -10,7 +10,7 @@ from itertools import accumulate
 from typing import Any
 
 from specdemo.decoding.params import SamplingParams
-from specdemo.decoding.steps import Drafted, Origin, Rule, Step, Token, Verdict
+from specdemo.decoding.steps import UNTOLD, Drafted, Origin, Rule, Step, Token, Verdict
 from specdemo.race import Lane
 from specdemo.recording import Recording, Wrote
 from specdemo.ui.parts import Part
@@ -89,7 +89,7 @@ def _remote(run: Run, lane: Lane, number: int, first: int, last: int) -> dict[st
         "residual": [],
         "mass": None,
         "times": None if seconds is None else {"whole": round(MILLI * seconds, 3)},
-        "plain": _plain(run.record.lanes[Lane.BASELINE]),
+        "plain": None if UNTOLD in (token.id for token in step.tokens) else _plain(run.record.lanes[Lane.BASELINE]),
         "why": step.why,
         "notes": [(note, counts if step.drafted and not unknown else {})],
     }

@@ -5,9 +5,8 @@ Gradio sends a string's growth as an append, so a line costs its own length and 
 
 from __future__ import annotations
 
-from specdemo.decoding.steps import Origin, Stop, Token, Verdict, Why
+from specdemo.decoding.steps import UNTOLD, Origin, Stop, Token, Verdict, Why
 from specdemo.race import Lane
-from specdemo.remote.facts import UNTOLD
 from specdemo.ui.parts import Part, encode
 from specdemo.ui.worker import Wrote
 

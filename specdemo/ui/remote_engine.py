@@ -15,6 +15,7 @@ from specdemo.race import Lane, Request
 from specdemo.recording import Settled, Wrote
 from specdemo.remote.faults import RemoteFault
 from specdemo.remote.options import Servers
+from specdemo.remote.settings import text_of
 from specdemo.ui.conversation import Conversation
 from specdemo.ui.engine import Engine, Fact
 from specdemo.ui.own_engine import real_engine
@@ -82,6 +83,7 @@ def mixed_engine(here: Lane, own: Engine | None = None) -> Engine:
     def encode(pair: MixedPair, prompt: str, before: Conversation, thinking: bool | None) -> Sequence[int]:
         if not own.encode(pair.local, prompt, before, thinking):
             return ()
+        pair.server.look_again()
         return pair.encode(before.then(prompt), thinking)
 
     return replace(
@@ -108,10 +110,14 @@ def _load(spec: Servers, progress: Progress, before: RemotePair | None) -> Remot
 
 def _facts(pair: RemotePair) -> list[Fact]:
     names = {str(lane): endpoint.name for lane, endpoint in pair.endpoints.items()}
-    return [pair.model, ("remote.servers", names), ("remote.sampling", {})]
+    settings = [
+        ("remote.settings", {"lane": f"@{lane}", "settings": text_of(own)}) for lane, own in pair.settings.items()
+    ]
+    return [pair.model, ("remote.servers", names), *settings, ("remote.sampling", {})]
 
 
 def _encode(pair: RemotePair, prompt: str, before: Conversation, thinking: bool | None) -> Sequence[int]:
+    pair.look_again()
     ids = pair.encode(before.then(prompt), thinking)
     if ids is None:
         one, other = (endpoint.name for endpoint in pair.endpoints.values())

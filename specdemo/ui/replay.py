@@ -14,10 +14,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from specdemo import trace_files
-from specdemo.decoding.steps import Step, Stop
+from specdemo.decoding.steps import UNTOLD, Step, Stop
 from specdemo.race import MAX_GAMMA, MAX_NEW_TOKENS, Lane, Mode, RequestRefused, check_settings
 from specdemo.recording import Known, RaceRecord, Wrote
-from specdemo.remote.facts import UNTOLD
 from specdemo.trace_files import RaceFile, TraceFileRefused
 from specdemo.ui.desk import Loaded, Status
 from specdemo.ui.line import Line
@@ -91,9 +90,9 @@ def _refuse_lane(lane: Lane, race: RaceFile) -> None:
 
 
 def _ids(step: Step, untold: bool) -> Iterator[int]:
-    """untold: a drafted token may have no id, as no server tells it."""
-    yield from (token.id for token in step.tokens)
-    yield from (one.id for one in step.drafted if not (untold and one.id == UNTOLD))
+    """untold: a token may have no id, as a server does not tell it."""
+    told = (one.id for one in (*step.tokens, *step.drafted) if not (untold and one.id == UNTOLD))
+    yield from told
     yield from (token_id for token_id, _ in step.residual_top)
 
 

@@ -33,14 +33,14 @@ def message(key: str, **params: str | Sentence) -> dict[str, Any]:
 def account(record: RaceRecord, comparison: Comparison, *, over: bool, stopped: bool) -> dict[str, Any]:
     """The board of a run under way, or over."""
     baseline, speculative = (record.metrics(lane) for lane in (Lane.BASELINE, Lane.SPECULATIVE))
-    speed = comparison.speed
-    shown = speed in (Speed.FASTER, Speed.EQUAL, Speed.SLOWER)
+    speed, said = comparison.speed, verdict(record, comparison, over=over and not stopped)
+    shown = speed in (Speed.FASTER, Speed.EQUAL, Speed.SLOWER) and said[0] != "remote.broken"
     board: dict[str, Any] = {
-        "verdict": verdict(record, comparison, over=over and not stopped),
+        "verdict": said,
         "more": more(record, comparison, over=over, stopped=stopped),
         "mood": "fault" if speed is Speed.FAULT else "calm",
         "speed": figures.times(comparison.speedup) if shown else None,
-        "wins": speed is Speed.FASTER and record.known.here is None,
+        "wins": shown and speed is Speed.FASTER and record.known.here is None,
         "speedNote": ("remote.mixed.mark", {})
         if shown and record.known.here
         else speed_note(baseline, speculative, comparison, shown=shown, over=over),
@@ -57,7 +57,7 @@ def verdict(record: RaceRecord, comparison: Comparison, *, over: bool) -> Senten
     speed = comparison.speed
     if speed is Speed.FAULT:
         return fault(comparison)
-    said = remote_says.verdict(record.known, comparison, over=over) if record.known.remote else None
+    said = remote_says.verdict(record, comparison, over=over) if record.known.remote else None
     if said is not None:
         return said
     if speed is Speed.NO_SPECULATION:
@@ -98,7 +98,8 @@ def more(record: RaceRecord, comparison: Comparison, *, over: bool, stopped: boo
     temperature = record.request.params.temperature
     said: list[Sentence] = []
     if stopped:
-        said.append(("verdict.stopped", {"baseline": str(baseline.tokens), "speculative": str(speculative.tokens)}))
+        told = {lane: figures.count(record.metrics(lane).told_tokens) for lane in Lane}
+        said.append(("verdict.stopped", {lane.value: n for lane, n in told.items()}))
     if speculative.fell_back_at is not None:
         said.append(("verdict.fellback", {"at": str(speculative.fell_back_at + 1)}))
     if not over:

@@ -76,7 +76,7 @@ class Counts:
 
     def _add_lane(self, record: RaceRecord, lane: Lane, labels: tuple[str, ...]) -> None:
         metrics = record.metrics(lane)
-        self._generated.labels(*labels).inc(metrics.tokens)
+        self._generated.labels(*labels).inc(metrics.told_tokens or 0)
         if metrics.time_to_first_token is not None:
             self._first.labels(*labels).observe(metrics.time_to_first_token)
         between = self._between.labels(*labels)

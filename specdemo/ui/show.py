@@ -161,7 +161,7 @@ class Show:
         return {
             "rate": "–" if lane.tokens_per_second is None else figures.rate(lane.tokens_per_second),
             "first": None if lane.time_to_first_token is None else figures.milliseconds(lane.time_to_first_token),
-            "tokens": str(lane.tokens),
+            "tokens": figures.count(lane.told_tokens),
             "clock": figures.clock(lane.seconds or 0),
             "done": done,
             "progress": 1.0 if ended and not self._stopped else round(min(1.0, lane.tokens / max(whole, 1)), 4),
@@ -184,7 +184,7 @@ class Show:
         return points[index - 1][1] if index else 0
 
     def _note(self, lane: LaneMetrics, other: LaneMetrics, notch: int | None) -> Sentence | None:
-        if self._stopped or not lane.steps or not other.steps:
+        if self._stopped or not lane.steps or not other.steps or None in (lane.told_tokens, other.told_tokens):
             return None
         if notch is not None:
             return ("pane.notch", {"n": str(notch)})

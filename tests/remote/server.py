@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -36,6 +37,18 @@ def recorded(name: str) -> Script:
     written = messages((RECORDED / "plain.sse").read_text("utf-8")) + messages(text)
     single = [one["choices"][0] for one in written if one["choices"] and len(one["choices"][0]["token_ids"]) == 1]
     script.words = {one["token_ids"][0]: one["text"] for one in single}
+    return script
+
+
+def without_ids(script: Script) -> Script:
+    """The same server before it knew return_token_ids."""
+    script.stream = (200, re.sub(r',\s*"token_ids":\s*\[[^]]*\]', "", script.stream[1]))
+    return script
+
+
+def beginning(script: Script, chunks: int) -> Script:
+    """The same server, which says no more than so many chunks."""
+    script.stream = (200, "\n\n".join([*script.stream[1].split("\n\n")[:chunks], ""]))
     return script
 
 
@@ -75,7 +88,8 @@ def written(n: int, accepted: int | None, drafts: int) -> str:
 class Script:
     """What the server answers. metrics: one text for each scrape, the last stays. stream: a status and a body.
 
-    asked: every request's path and body; keys: what each came with.
+    asked: every request's path and body; keys: what each came with. hangs_up: on so many requests of a path, without a
+    word. headers: of every answer. holds: says that more comes, and does not say it.
     """
 
     def __init__(self, stream: str = "plain.sse", metrics: tuple[str, ...] = ("plain.prom",)) -> None:
@@ -89,13 +103,18 @@ class Script:
         self.tokenizer = True
         self.room = 64
         self.words = WORDS
-        self.location = ""
+        self.headers: dict[str, str] = {}
+        self.health: Answer = (200, "")
+        self.hangs_up: dict[str, int] = {}
+        self.holds = False
         self.silent = False
         self.cut = False  # says that more comes, and closes
         self.over = threading.Event()  # what a silent server waits for
 
     def answer(self, path: str, body: dict) -> Answer:
         self.asked.append((path, body))
+        if path == "/health":
+            return self.health
         if path == "/v1/models":
             return self.models
         if path == "/metrics":
@@ -132,25 +151,32 @@ class Handler(BaseHTTPRequestHandler):
         if script.silent and self.path == "/v1/completions":
             script.over.wait()
             return
+        if script.hangs_up.get(self.path, 0):
+            script.hangs_up[self.path] -= 1
+            script.asked.append((self.path, body))
+            return
         status, text = script.answer(self.path, body)
         data = text.encode() if isinstance(text, str) else text
         streams = self.path == "/v1/completions" and status == 200
         self.send_response(status)
         self.send_header("Content-Type", "text/event-stream" if streams else "application/json")
-        self.send_header("Content-Length", str(len(data) + (100 if script.cut and streams else 0)))
-        if script.location:
-            self.send_header("Location", script.location)
+        more = 100 if streams and (script.cut or script.holds) else 0
+        self.send_header("Content-Length", str(len(data) + more))
+        for name, value in script.headers.items():
+            self.send_header(name, value)
         self.end_headers()
         self.wfile.write(data)
+        if streams and script.holds:
+            script.over.wait()
 
     def log_message(self, *_: object) -> None:
         pass
 
 
 @contextmanager
-def serving(script: Script) -> Iterator[Script]:
+def serving(script: Script, port: int = 0) -> Iterator[Script]:
     handler = type("Scripted", (Handler,), {"script": script})
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    server = ThreadingHTTPServer(("127.0.0.1", port), handler)
     server.daemon_threads = True
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
     thread.start()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from specdemo.remote.endpoint import Endpoint, address
+from specdemo.remote.endpoint import Endpoint, Sent, address
 from specdemo.remote.faults import RemoteFault
 from tests.remote.server import Script, serving
 
@@ -47,7 +47,7 @@ def test_the_key_goes_to_every_path_of_the_server() -> None:
         endpoint = Endpoint(script.url, key="secret", timeout=5)
         endpoint.models()
         endpoint.counters()
-        list(endpoint.stream("tiny", (1, 5, 6), 8, {}))
+        list(endpoint.stream("tiny", (1, 5, 6), 8, {}, Sent()))
         assert script.keys == ["Bearer secret"] * 3
 
 
@@ -64,7 +64,7 @@ def test_the_key_goes_to_every_path_of_the_server() -> None:
 )
 def test_what_is_wrong_with_a_server_is_said(answer: tuple[int, str], expected: str) -> None:
     script = Script()
-    script.models, script.location = answer, "http://192.0.2.1/"
+    script.models, script.headers = answer, {"Location": "http://192.0.2.1/"}
     with serving(script):
         endpoint = Endpoint(script.url, timeout=5)
         with pytest.raises(RemoteFault, match=expected):
@@ -76,6 +76,37 @@ def test_a_server_that_is_not_there_is_said() -> None:
         url = script.url
     with pytest.raises(RemoteFault, match="see whether the server runs"):
         Endpoint(url, timeout=5).models()
+
+
+@pytest.mark.parametrize("status", [200, 302, 403, 404, 500, 503])
+def test_only_a_server_that_says_so_is_dead(status: int) -> None:
+    script = Script()
+    script.health = (status, "")
+    with serving(script):
+        endpoint = Endpoint(script.url, timeout=5)
+        if status < 500:
+            endpoint.refuse_dead()
+        else:
+            with pytest.raises(RemoteFault, match=f"status {status}.*see what it logged"):
+                endpoint.refuse_dead()
+
+
+def test_a_connection_that_breaks_before_an_answer_is_made_once_more() -> None:
+    with serving(Script()) as script:
+        endpoint = Endpoint(script.url, timeout=5)
+        script.hangs_up = {"/tokenize": 1, "/v1/models": 2}
+        assert endpoint.encode("tiny", [{"role": "user", "content": "Hi"}]).tokens == [1, 5, 6]
+        with pytest.raises(RemoteFault, match="see whether the server runs"):
+            endpoint.models()
+        assert [path for path, _ in script.asked] == ["/tokenize"] * 2 + ["/v1/models"] * 2
+
+
+def test_a_server_that_was_given_a_chat_template_is_asked_by_it_again() -> None:
+    with serving(Script()) as script:
+        endpoint = Endpoint(script.url, timeout=5)
+        for script.template in (False, True):
+            endpoint.encode("tiny", [{"role": "user", "content": "Hi"}])
+            assert endpoint.templated is script.template
 
 
 def test_a_strangers_words_are_short_and_have_no_control_characters() -> None:

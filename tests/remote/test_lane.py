@@ -5,17 +5,19 @@ from __future__ import annotations
 import json
 from collections import Counter
 from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 
 import pytest
 
-from specdemo.decoding.steps import Origin, Stop, Why
+from specdemo.decoding.steps import UNTOLD, Origin, Stop, Why
 from specdemo.metrics import LaneMetrics
 from specdemo.race import Lane
 from specdemo.remote import lane as remote_lane
 from specdemo.remote.endpoint import Endpoint
-from specdemo.remote.facts import UNTOLD, Provenance
-from specdemo.remote.lane import Asked, RemoteLane
-from tests.remote.server import Script, serving, transcript
+from specdemo.remote.facts import Provenance
+from specdemo.remote.lane import KEPT, Asked, RemoteLane
+from tests.remote.server import Script, beginning, serving, transcript, without_ids
 
 SPECULATIVE = {"stream": "speculative.sse", "metrics": ("before.prom", "after.prom")}
 IDS = [10, 11, 12, 13, 14, 15, 16, 17, 11, 12, 13, 14, 15, 16, 2]
@@ -28,18 +30,30 @@ def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def run():
-    """Runs one lane over a scripted server: the lane, what came live, and what was settled."""
+    """Runs one lane over a scripted server: the lane, what came live, and what was settled.
+
+    later: what happens between the lane's end and that of the race.
+    """
     with ExitStack() as stack:
 
-        def over(script: Script, timeout: float = 5.0, server_times: bool = False, **settings: object):
+        def over(script: Script, timeout: float = 5.0, server_times: bool = False, later=lambda: None, **settings):
             stack.enter_context(serving(script))
             endpoint = Endpoint(script.url, timeout=timeout)
             stack.callback(endpoint.close)
             lane = RemoteLane(Lane.SPECULATIVE, endpoint, Asked("tiny", (1, 5, 6), 32, {"temperature": 0, **settings}))
             live = list(lane.run())
+            later()
             return lane, live, lane.settle(server_times)
 
         yield over
+
+
+def texts_of(steps: list) -> str:
+    return "".join(text for wrote in steps for text in wrote.texts)
+
+
+def completions(script: Script) -> list[dict]:
+    return [body for path, body in script.asked if path == "/v1/completions"]
 
 
 def ids_of(steps: list) -> list[int]:
@@ -110,9 +124,21 @@ def test_counters_of_a_shared_server_colour_nothing_and_are_kept(run) -> None:
     assert not any(wrote.step.drafted for wrote in settled)
 
 
-def test_a_scrape_that_comes_too_early_is_made_again(run) -> None:
-    lane, _, _ = run(Script("speculative.sse", ("before.prom", "before.prom", "after.prom")))
-    assert lane.provenance is Provenance.COUNTED
+@pytest.mark.parametrize("early", [0, 1])
+def test_a_lanes_counters_are_asked_as_it_ends_and_once_more_if_that_was_too_early(run, early: int) -> None:
+    """What other requests counted until both lanes are over is none of it."""
+    script = Script("speculative.sse", ("before.prom",) * (1 + early) + ("after.prom",))
+
+    def another_request() -> None:
+        script.metrics = [transcript("after.prom").replace("} 106.0", "} 150.0")]
+        asked.append(len(script.asked))
+
+    asked: list[int] = []
+    lane, _, _ = run(script, later=another_request)
+    assert lane.provenance is Provenance.COUNTED and lane.between.drafts == 6
+    paths = [path for path, _ in script.asked]
+    assert paths[: asked[0]] == ["/metrics", "/v1/completions", "/metrics", "/metrics"][: 3 + early]
+    assert "/metrics" not in paths[asked[0] :]
 
 
 def test_without_metrics_nobody_is_responsible(run) -> None:
@@ -121,35 +147,73 @@ def test_without_metrics_nobody_is_responsible(run) -> None:
 
 
 def test_a_server_without_token_ids_is_retokenised_and_marked(run) -> None:
-    messages = [json.loads(line[6:]) for line in transcript("plain.sse").splitlines() if line.startswith("data: {")]
-    for message in messages:
-        for choice in message["choices"]:
-            del choice["token_ids"]
-    script = Script()
-    script.stream = (200, "".join(f"data: {json.dumps(one)}\n\n" for one in messages) + "data: [DONE]\n\n")
-    lane, live, settled = run(script)
-    assert live == [] and lane.retokenised and lane.provenance is Provenance.UNKNOWN
+    lane, live, settled = run(without_ids(Script()))
+    assert lane.retokenised and lane.provenance is Provenance.UNKNOWN
+    assert set(ids_of(live)) == {UNTOLD} and texts_of(live) == texts_of(settled)
     assert ids_of(settled) == IDS[:-1]  # the end of text has no text
+
+
+def no_tokenizer(script: Script) -> None:
     script.tokenizer = False
-    lane, _, settled = run(script)
-    assert "neither token ids nor a tokenizer" in lane.fault and settled == []
 
 
-def test_a_parameter_that_the_server_lacks_is_dropped_and_named(run) -> None:
+def no_server(script: Script) -> None:
+    script.hangs_up = {"/tokenize": 99}
+
+
+def no_ids(script: Script) -> None:
+    script.tokens = lambda body: []
+
+
+def endless_ids(script: Script) -> None:
+    script.tokens = lambda body: [1] * 1000
+
+
+@pytest.mark.parametrize("chunks", [3, 99])
+@pytest.mark.parametrize("spoil", [no_tokenizer, no_server, no_ids, endless_ids])
+def test_text_is_kept_without_figures_where_no_tokenizer_makes_ids_of_it(run, chunks: int, spoil) -> None:
+    script = beginning(without_ids(Script()), chunks)
+    lane, live, settled = run(script, later=lambda: spoil(script))
+    assert texts_of(settled) == texts_of(live) and texts_of(settled).startswith("The cat sat")
+    assert lane.fault.endswith(KEPT) and lane.untold and not lane.retokenised
+    assert settled[-1].step.stop is (Stop.FAULT if chunks == 3 else Stop.EOS)
+    metrics = LaneMetrics.of(wrote.step for wrote in settled)
+    figures = [metrics.told_tokens, metrics.tokens_per_second, metrics.end_to_end_tokens_per_second]
+    assert [*figures, metrics.tokens_per_target_pass] == [None] * 4 and not any(metrics.tokens_per_step.values())
+
+
+def refusing(whole: tuple, *names: str, inside: bool = False, param: str | None = None):
+    """Answers only to requests that have none of these fields."""
+
+    def answer(body: dict) -> tuple:
+        unknown = [name for name in names if name in body]
+        error = json.dumps({"error": {"message": f"Unrecognized arguments: {', '.join(unknown)}", "param": param}})
+        return whole if not unknown else (200, f"data: {error}\n\n") if inside else (400, error)
+
+    return answer
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_what_changes_no_distribution_is_dropped_and_named_for_that_request_alone(run, inside: bool) -> None:
     script = Script()
     whole = script.stream
+    script.stream = refusing(whole, "seed", "return_token_ids", inside=inside)
+    lane, _, settled = run(script, seed=7)
+    assert sorted(lane.dropped) == ["return_token_ids", "seed"] and ids_of(settled) == IDS and lane.fault is None
+    assert "seed" not in completions(script)[-1] and len(completions(script)) == 3
+    script.stream = whole  # upgraded
+    again = RemoteLane(Lane.SPECULATIVE, lane.endpoint, Asked("tiny", (1, 5, 6), 32, {"seed": 7}))
+    assert [*again.run()] and again.dropped == [] and completions(script)[-1]["return_token_ids"] is True
 
-    def strict(body: dict) -> tuple[int, str]:
-        unknown = "return_token_ids" in body
-        return (
-            (400, json.dumps({"error": {"message": "Unrecognized request argument: return_token_ids"}}))
-            if unknown
-            else whole
-        )
 
-    script.stream = strict
-    lane, _, settled = run(script)
-    assert lane.endpoint.dropped == ["return_token_ids"] and ids_of(settled) == IDS
+@pytest.mark.parametrize("name", ["top_k", "min_p", "repetition_penalty"])
+@pytest.mark.parametrize("param", [False, True])
+def test_what_changes_the_distribution_is_refused_by_its_name(run, name: str, param: bool) -> None:
+    script = Script()
+    script.stream = refusing(script.stream, name, "seed", param=name if param else None)
+    lane, _, settled = run(script, seed=7, **{name: 0.5})
+    assert f"does not take this {name} (" in lane.fault and lane.fault.endswith("leave it off.") and settled == []
+    assert lane.dropped == ([] if param else ["seed"])
 
 
 def test_what_had_arrived_is_kept_when_an_error_comes_mid_stream(run) -> None:
@@ -221,14 +285,43 @@ def test_why_a_lane_ended_is_told(run, reason: str, stop_reason: object, expecte
     assert settled[-1].step.stop is expected
 
 
+def test_a_connection_that_breaks_before_anything_came_is_made_once_more(run) -> None:
+    script = Script()
+    script.hangs_up = {"/v1/completions": 1}
+    lane, _, settled = run(script)
+    assert lane.fault is None and ids_of(settled) == IDS and len(completions(script)) == 2
+    script.hangs_up = {"/v1/completions": 2}
+    lane, _, settled = run(script)
+    assert "see whether the server runs" in lane.fault and KEPT not in lane.fault and settled == []
+    assert len(completions(script)) == 4
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ("7", "wait 7 s, and"),
+        (format_datetime(datetime.now(UTC) + timedelta(hours=2), usegmt=True), "wait 7,"),
+        ("Sun, 06 Nov 1994 08:49:37 GMT", "without"),
+        ("Sun, 06 Nov 9999 08:49:37 GMT", "without"),
+        ("Sun, 06 Nov 2094 99:99:99 +99999999999999", "without"),
+        *((other, "without") for other in ("", "0", "-5", "1e9", "86401", "9" * 5000, "soon", "7 s; rm", "\xb2")),
+    ],
+)
+@pytest.mark.parametrize("status", [429, 503])
+def test_when_to_ask_again_is_said_as_the_server_says_it(run, status: int, said: str, expected: str) -> None:
+    script = Script()
+    script.stream, script.headers = (status, ""), {"Retry-After": said}
+    without = {429: "wait a little", 503: "see what it logged"}[status]
+    assert (without if expected == "without" else expected) in run(script)[0].fault
+
+
 @pytest.mark.parametrize("cut", [True, False])
 def test_a_connection_that_ends_in_the_middle_is_said(run, cut: bool) -> None:
     script = Script()
     script.cut = cut
-    script.stream = (200, "\n\n".join([*transcript("plain.sse").split("\n\n")[:3], ""]))
-    lane, _, settled = run(script)
-    assert ("failed" if cut else "in the middle") in lane.fault
-    assert ids_of(settled) == IDS[:3]
+    lane, _, settled = run(beginning(script, 3))
+    assert ("failed" if cut else "in the middle") in lane.fault and lane.fault.endswith(KEPT)
+    assert ids_of(settled) == IDS[:3] and len(completions(script)) == 1
 
 
 @pytest.mark.parametrize(
@@ -286,6 +379,6 @@ def test_garbage_is_said(run, body: bytes) -> None:
 def test_a_redirect_is_not_followed(run) -> None:
     with serving(Script()) as elsewhere:
         script = Script()
-        script.stream, script.location = (307, ""), f"{elsewhere.url}/v1/completions"
+        script.stream, script.headers = (307, ""), {"Location": f"{elsewhere.url}/v1/completions"}
         lane, _, _ = run(script)
         assert "not followed" in lane.fault and elsewhere.asked == []

@@ -13,7 +13,8 @@ from specdemo.decoding.steps import Rule
 from specdemo.race import Lane
 from specdemo.recording import RaceRecord
 from specdemo.remote import lane as remote_lane
-from tests.remote.server import Script, serving
+from specdemo.request_log import SERVED, lines_of
+from tests.remote.server import Script, beginning, serving, without_ids
 
 
 @pytest.fixture(autouse=True)
@@ -33,8 +34,8 @@ def remote(servers: tuple[Script, Script], *options: str, prompt: str = "Where i
 
 
 def test_both_lanes_are_shown_and_kept_as_local_ones_are(servers, tmp_path: Path, capsys) -> None:
-    file = tmp_path / "race.json"
-    assert remote(servers, "--json", str(file)) == 0
+    file, log = tmp_path / "race.json", tmp_path / "log.jsonl"
+    assert remote(servers, "--json", str(file), "--log", str(log)) == 0
     out = capsys.readouterr().out
     assert out.count("The cat sat on the mat. The cat sat on the mat.") == 2
     assert "Identical, 15 of 15 tokens." in out
@@ -46,6 +47,11 @@ def test_both_lanes_are_shown_and_kept_as_local_ones_are(servers, tmp_path: Path
     assert record.request.rule is Rule.REJECTION and record.request.gamma == 4
     assert record.request.prompt_ids == (1, 5, 6)
     assert record.known.pair["speculative provenance"] == "from chunks that agree with the server's counters"
+    entry = json.loads(next(lines_of(log)))
+    kept = {name: entry[name] for name in SERVED if name in entry}
+    assert set(kept) == {"clock", *(f"{lane} {what}" for lane in Lane for what in ("server", "provenance"))}
+    assert kept.items() <= record.known.pair.items() and entry["E"] == pytest.approx(14 / 6)
+    assert cli.main(["log", str(log)]) == 0 and "2.33" in capsys.readouterr().out
 
 
 def test_the_same_is_asked_of_both_servers(servers) -> None:
@@ -57,9 +63,11 @@ def test_the_same_is_asked_of_both_servers(servers) -> None:
     assert bodies[0]["max_tokens"] == 61  # what the context leaves
 
 
-def test_shared_server_figures_are_marked_as_such(servers, capsys) -> None:
+def test_shared_server_figures_are_marked_as_such(servers, tmp_path: Path, capsys) -> None:
+    log = tmp_path / "log.jsonl"
     servers[1].metrics[1] = servers[1].metrics[1].replace("} 106.0", "} 110.0")
-    assert remote(servers) == 0
+    assert remote(servers, "--log", str(log)) == 0
+    assert json.loads(next(lines_of(log)))["E"] is None  # chunks are not passes
     out = capsys.readouterr().out
     assert "shared-server figures" in out and "approximate" in out
     assert "which tokens were drafted is not known" in out
@@ -87,6 +95,19 @@ def test_a_lane_that_broke_keeps_its_text_and_ends_with_a_fault(servers, tmp_pat
     out = capsys.readouterr().out
     assert "no speedup is shown" in out and "ended its answer in the middle" in out
     assert len(trace_files.load(file).speculative.tokens) == 5
+
+
+def test_text_without_ids_is_shown_when_the_server_dies_and_nothing_is_counted(servers, tmp_path: Path, capsys) -> None:
+    beginning(without_ids(servers[1]), 3)
+    servers[1].tokens = lambda body: [1, 5, 6] if "messages" in body else []
+    file, log = tmp_path / "race.json", tmp_path / "log.jsonl"
+    assert remote(servers, "--json", str(file), "--log", str(log)) == 2
+    out = capsys.readouterr().out
+    assert "What had arrived is kept." in out and "gave text without token ids" in out and "no speedup is shown" in out
+    assert "– tok/s · – tokens" in out and "Identical" not in out and "parted" not in out
+    record = RaceRecord.of(trace_files.load(file))
+    assert "".join(record.lanes[Lane.SPECULATIVE].texts).startswith("The cat sat")
+    assert json.loads(next(lines_of(log)))["lanes"]["speculative"]["tokens"] is None
 
 
 def test_ctrl_c_keeps_what_had_arrived(servers, monkeypatch: pytest.MonkeyPatch, capsys) -> None:

@@ -12,7 +12,8 @@ import pytest
 from specdemo import cli
 from specdemo.lab.result import read
 from specdemo.lab.served import SERVED, THEIRS
-from specdemo.remote.facts import Provenance
+from specdemo.remote.facts import ARRIVALS, SERVER, Provenance
+from specdemo.ui.text.below import recognise
 from tests.remote.server import Script, serving, writing
 
 
@@ -48,9 +49,54 @@ def test_tasks_over_servers_counts_what_they_tell(servers, prompts: Path, tmp_pa
     assert "γ of the server does best" in out and " pass " in out and " c " not in out
     assert "arrival times, network included" in text
     assert [one["γ"] for one in csv.DictReader(files["csv"].open(encoding="utf-8"))] == [THEIRS] * 2
+    assert row["clock"] == ARRIVALS
     asked = len(servers[0].asked)
     assert lab(servers, "tasks", "--prompts", str(prompts), "--json", str(files["json"])) == 0  # goes on with nothing
     assert not any(path == "/v1/completions" for path, _ in servers[0].asked[asked:])
+
+
+def timed(script: Script, per_token: float, answers: int = 99) -> None:
+    """It tells its own times, in ms, of so many answers."""
+    untimed, left = script.stream, [answers]
+
+    def stream(body: dict) -> tuple[int, str]:
+        status, text = untimed(body)
+        left[0] -= 1
+        times = {"time_to_first_token_ms": 5.0, "generation_time_ms": per_token * (body["max_tokens"] - 1)}
+        chunk = f"data: {json.dumps({'choices': [], 'metrics': times})}\n\n"
+        return status, text.replace("data: [DONE]", chunk + "data: [DONE]") if left[0] >= 0 else text
+
+    script.stream = stream
+
+
+def test_the_clock_is_the_servers_own_where_both_tell_it(servers, prompts: Path, tmp_path: Path, capsys) -> None:
+    file = tmp_path / "result.json"
+    for script, per_token in zip(servers, (10.0, 20.0), strict=True):
+        timed(script, per_token)
+    assert lab(servers, "tasks", "--prompts", str(prompts), "--json", str(file)) == 0
+    for row in read(file).rows:
+        assert row["clock"] == SERVER and row["plain s"] == pytest.approx(2 * 0.12)
+        assert row["verify s"] == pytest.approx(0.24) and row["prefill s"] == pytest.approx(0.005)
+    out = capsys.readouterr().out
+    assert f"Clock of 2 of 2 rows: {SERVER}." in out and "0.50×" in out
+
+
+def test_the_clock_is_that_of_arrivals_where_one_server_does_not_tell_it(servers, prompts, tmp_path, capsys) -> None:
+    file = tmp_path / "result.json"
+    timed(servers[0], 1e6)
+    assert lab(servers, "tasks", "--prompts", str(prompts), "--json", str(file)) == 0
+    assert all(row["clock"] == ARRIVALS and row["plain s"] < 100 for row in read(file).rows)
+    assert f"Clock of 2 of 2 rows: {ARRIVALS}." in capsys.readouterr().out
+
+
+def test_a_server_that_no_longer_tells_its_times_ends_the_run(servers, prompts, tmp_path, capsys) -> None:
+    file = tmp_path / "result.json"
+    timed(servers[0], 10.0, answers=3)  # the warm-up's, and the two of the first row
+    timed(servers[1], 10.0)
+    assert lab(servers, "tasks", "--prompts", str(prompts), "--json", str(file)) == 2
+    said = capsys.readouterr().err
+    assert "told its own times of earlier answers" in said and len(read(file).rows) == 1
+    assert not isinstance(recognise(said.strip().splitlines()[-1]), str)  # known in every language
 
 
 def test_sweep_asks_the_temperatures_and_nuclei_of_both_servers(servers, prompts: Path, tmp_path: Path, capsys) -> None:
@@ -73,6 +119,7 @@ def test_batch_asks_so_many_at_once_and_says_where_it_stops_paying(servers, prom
     assert (one["batch"], three["batch"], three["requests"]) == (1, 3, 3)
     assert three["plain tokens"] == three["drafted tokens"] == 36
     assert (three["drafted"], three["accepted"], three["drafting passes"]) == (48, 24, 12)
+    assert one["clock"] == three["clock"] == ARRIVALS  # requests at once share no clock of a server
     assert three["plain longest latency s"] >= three["plain latency s"] > 0 and three["parted"] == 0
     out = capsys.readouterr().out
     assert "Speculation" in out and "at 3" in out and "all are the same" in out and " parted " in out

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from urllib.parse import urlsplit
 
 import pytest
 
-from specdemo.decoding.steps import Origin, Stop
+from specdemo.decoding.steps import UNTOLD, Origin, Stop
 from specdemo.race import Lane, Mode, Request
 from specdemo.recording import Known, RaceRecord, Settled, Wrote
 from specdemo.remote import lane as remote_lane
-from specdemo.remote.endpoint import Endpoint
+from specdemo.remote.endpoint import Endpoint, Sent
+from specdemo.remote.faults import RemoteFault
+from specdemo.remote.lane import KEPT
 from specdemo.remote.options import Servers
 from specdemo.ui import glass, replay
 from specdemo.ui.conversation import Conversation, Turn
@@ -27,7 +30,7 @@ from specdemo.ui.show import Show
 from specdemo.ui.text import tell
 from specdemo.ui.text.below import recognise
 from specdemo.ui.worker import Began, Ended, Event, Order, Refused, Worker
-from tests.remote.server import Script, recorded, serving
+from tests.remote.server import Script, beginning, recorded, serving, without_ids
 
 PROMPT = "Explain step by step how to boil an egg."
 
@@ -47,9 +50,9 @@ def a_desk(scripts: tuple[Script, Script]) -> Desk:
     return Desk(remote_engine(), Servers(scripts[0].url, scripts[1].url, timeout=5))
 
 
-def run(scripts: tuple[Script, Script], mode: Mode = Mode.RACED, **request: object) -> tuple[Show, list[Event]]:
-    desk = a_desk(scripts)
-    asked = Request((), max_new_tokens=64, mode=mode, **request)
+def run(scripts: tuple[Script, Script], mode: Mode = Mode.RACED, desk: Desk | None = None) -> tuple[Show, list[Event]]:
+    desk = desk or a_desk(scripts)
+    asked = Request((), max_new_tokens=64, mode=mode)
     worker = Worker(desk, Order(PROMPT, desk.spec, asked)).start()
     show, seen = Show(Run(RaceRecord(PROMPT, asked))), []
     while not show.over:
@@ -61,7 +64,7 @@ def run(scripts: tuple[Script, Script], mode: Mode = Mode.RACED, **request: obje
 
 def said(show: Show) -> str:
     board = json.loads(show.values[2])
-    return " ".join(tell("en", one) for one in (board["verdict"], *board["more"]))
+    return " ".join(tell("en", one) for one in (board["verdict"], *board.get("more", ())))
 
 
 @pytest.mark.parametrize("mode", Mode)
@@ -128,10 +131,17 @@ def test_a_server_that_refuses_is_a_sentence(scripts, answer: tuple[int, str], e
 
 
 def test_what_a_status_means_is_said_in_every_language(scripts) -> None:
-    endpoint = Endpoint(scripts[0].url)
-    said = [endpoint._status(status, "no, thanks", "/v1/models") for status in (302, 401, 404, 418, 429, 500)]
-    said.append(str(endpoint._refused(400, "top_k is bad", {"top_k": 1})))
+    """Also where the server's own words have full stops in them, and where something had arrived."""
+    endpoint, body = Endpoint(scripts[0].url), b"No. Thanks."
+    said = [endpoint._status(status, body, "/v1/models", {}) for status in (302, 401, 404, 418, 429, 500)]
+    said += [f"{one} {KEPT}" for one in said] + [endpoint._status(503, body, "/", {"Retry-After": "5"})]
+    scripts[0].stream = (400, "top_k is bad. Sorry.")
+    with pytest.raises(RemoteFault) as caught:
+        list(endpoint.stream("model", "Hi", 8, {"top_k": 1}, Sent()))
+    said.append(str(caught.value))
+    assert "does not take this top_k" in said[-1]
     assert [text for text in said if isinstance(recognise(text), str)] == []
+    assert isinstance(recognise(said[6])[1]["error"], tuple)
 
 
 def test_stop_reaches_a_server_that_is_silent(scripts) -> None:
@@ -145,6 +155,73 @@ def test_stop_reaches_a_server_that_is_silent(scripts) -> None:
     while not isinstance(seen[-1], Ended | Refused):
         seen += worker.drain(0.5)
     assert seen[-1] == Ended(stopped=True)
+
+
+def test_text_without_ids_stays_when_a_visitor_stops_and_nothing_is_counted_of_it(scripts) -> None:
+    """In the pane, in the figures, and in the file, which replays."""
+    other = beginning(without_ids(recorded("eagle")), 5)
+    other.holds, other.tokens = True, lambda body: [1, 5, 6] if "messages" in body else []
+    with serving(other):
+        desk = a_desk((scripts[0], other))
+        asked = Request((), max_new_tokens=64)
+        worker = Worker(desk, Order(PROMPT, desk.spec, asked)).start()
+        show = Show(Run(RaceRecord(PROMPT, asked)))
+        scripts[0].tokens = other.tokens
+        while len(show.record.lanes[Lane.SPECULATIVE].written) < 5:
+            show.take(worker.drain(0.5))
+        worker.stop.set()
+        while not show.over:
+            show.take(worker.drain(0.5))
+    written = "".join(show.record.lanes[Lane.SPECULATIVE].texts)
+    assert len(written) > 10 and show.record.metrics(Lane.SPECULATIVE).stop is Stop.STOPPED
+    pane = [json.loads(line) for line in show.values[1].splitlines()[1:]]
+    assert "".join(token[1] for line in pane for token in line["k"]) == written
+    board = json.loads(show.values[2])
+    assert board["lanes"]["speculative"]["tokens"] == "–" and board["lanes"]["baseline"]["tokens"] == "64"
+    assert board["figures"]["speculative"] == "–" and board["speed"] is None and board["figures"]["same"] is None
+    assert "64 and – tokens" in said(show)
+    again = replay.read(as_json(show.record))
+    assert (
+        again.metrics(Lane.SPECULATIVE).ids == [UNTOLD] * 5 and "".join(again.lanes[Lane.SPECULATIVE].texts) == written
+    )
+    assert written in as_markdown(again, "en")
+    view = glass.view(show.run, Lane.SPECULATIVE, 2)
+    assert view["plain"] is None and view["wrote"][0]["id"] == UNTOLD
+
+
+def test_a_server_that_is_back_is_raced_without_a_new_page() -> None:
+    """It stops, comes back with another model, which the other one then serves too, and then with a smaller context."""
+    plain, eagle = scripts = recorded("plain"), recorded("eagle")
+
+    def serves(script: Script, name: str, room: int) -> Script:
+        script.models = (200, json.dumps({"data": [{"id": name, "max_model_len": room}]}))
+        return script
+
+    def outcome() -> str:
+        """What was said; nothing is streamed before a refusal."""
+        before = [len(one.asked) for one in scripts]
+        show, seen = run(scripts, desk=desk)
+        asked = [path for one, n in zip(scripts, before, strict=True) for path, _ in one.asked[n:]]
+        assert asked.count("/v1/completions") == (2 if isinstance(seen[-1], Ended) else 0)
+        return "done" if isinstance(seen[-1], Ended) else said(show)
+
+    with serving(plain):
+        with serving(eagle):
+            desk, port = a_desk(scripts), urlsplit(eagle.url).port
+            assert outcome() == "done"
+            eagle.health = (503, "")
+            assert "status 503" in outcome()
+            eagle.health = (404, "")
+            assert outcome() == "done"
+        assert "see whether the server runs" in outcome()
+        with serving(serves(eagle, "other", 1024), port):
+            assert "start both with the same model" in outcome()
+            serves(plain, "other", 1024)
+            assert "serve other now, not model: run again to race that" in outcome()
+            assert outcome() == "done" and desk.status.facts[0] == "other"
+        with serving(serves(eagle, "other", 512), port):
+            assert "hold 512 tokens now, not 1,024: run again with that" in outcome()
+            assert outcome() == "done"
 
 
 def test_servers_that_are_not_there_are_said_before_any_run(scripts) -> None:

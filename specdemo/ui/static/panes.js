@@ -200,7 +200,7 @@ sd.parts.pane = (element, { props, watch }) => {
       if (!one) continue;
       const entry = JSON.parse(one);
       entries.push(entry);
-      arrived += entry.k.length;
+      arrived += entry.k.filter(([id]) => id >= 0).length; // text without ids is of nobody knows how many tokens
       points.push([entry.t, arrived]);
       player.push(entry);
     }

@@ -27,7 +27,7 @@ sd.tooltip = (() => {
       " " + sd.say("tip.where", { step: step.number, position: token.position }));
     const list = sd.make("dl");
     for (const one of token.spelled) {
-      row(list, sd.say("tip.id"), one.id + "  ", "");
+      row(list, sd.say("tip.id"), (one.id < 0 ? "–" : one.id) + "  ", "");
       list.lastChild.append(sd.make("code", "", visible(one.text)));
     }
     if (token.p !== null) row(list, sd.say("tip.p"), sd.probability(token.p));

@@ -66,16 +66,16 @@ WORDS = {
         "**至此沒有差別，{speedup} 倍：**兩條泳道結束後才知道每個詞元由誰寫。",
     ),
     "remote.told.faster": (
-        "**{speedup}× faster:** each step of the server ({ms} ms, its draft included) produced {tokens} tokens.",
-        "**速度为基线的 {speedup} 倍：**服务器的每一步（{ms} 毫秒，含起草）产出 {tokens} 个词元。",
-        "**速度為基線的 {speedup} 倍：**伺服器的每一步（{ms} 毫秒，含起草）產出 {tokens} 個詞元。",
+        "**{speedup}× faster:** each step of the server ({step} ms, its draft included) produced {tokens} tokens.",
+        "**速度为基线的 {speedup} 倍：**服务器的每一步（{step} 毫秒，含起草）产出 {tokens} 个词元。",
+        "**速度為基線的 {speedup} 倍：**伺服器的每一步（{step} 毫秒，含起草）產出 {tokens} 個詞元。",
     ),
     "remote.told.slower": (
-        "**Slower, {speedup}×:** each step of the server ({ms} ms, its draft included) produced {tokens} tokens, and "
+        "**Slower, {speedup}×:** each step of the server ({step} ms, its draft included) produced {tokens} tokens, and "
         "{needed} are needed to pay for it.",
-        "**变慢，为基线的 {speedup} 倍：**服务器的每一步（{ms} 毫秒，含起草）产出 {tokens} 个词元，"
+        "**变慢，为基线的 {speedup} 倍：**服务器的每一步（{step} 毫秒，含起草）产出 {tokens} 个词元，"
         "要 {needed} 个才回本。",
-        "**變慢，為基線的 {speedup} 倍：**伺服器的每一步（{ms} 毫秒，含起草）產出 {tokens} 個詞元，"
+        "**變慢，為基線的 {speedup} 倍：**伺服器的每一步（{step} 毫秒，含起草）產出 {tokens} 個詞元，"
         "要 {needed} 個才回本。",
     ),
     "remote.told.equal": (
@@ -114,32 +114,47 @@ WORDS = {
         "時鐘是伺服器自己的；各步按到達時間分攤。",
     ),
     "remote.told": (
-        "Who wrote each token was told by the server for this request.",
-        "每个词元由谁写，是服务器为这次请求告知的。",
-        "每個詞元由誰寫，是伺服器為這次請求告知的。",
+        "{lane}: who wrote each token was told by the server for this request.",
+        "{lane}：每个词元由谁写，是服务器为这次请求告知的。",
+        "{lane}：每個詞元由誰寫，是伺服器為這次請求告知的。",
     ),
     "remote.counted": (
-        "Who wrote each token comes from chunks that agree with the server's counters.",
-        "每个词元由谁写，来自与服务器计数相符的数据块。",
-        "每個詞元由誰寫，來自與伺服器計數相符的資料塊。",
+        "{lane}: who wrote each token comes from chunks that agree with the server's counters.",
+        "{lane}：每个词元由谁写，来自与服务器计数相符的数据块。",
+        "{lane}：每個詞元由誰寫，來自與伺服器計數相符的資料塊。",
     ),
     "remote.plain": (
-        "The server does not speculate.",
-        "该服务器不做投机解码。",
-        "該伺服器不做投機解碼。",
+        "{lane}: the server does not speculate.",
+        "{lane}：该服务器不做投机解码。",
+        "{lane}：該伺服器不做投機解碼。",
     ),
     "remote.unknown": (
-        "Who wrote each token is not known: the passes are chunks of the stream, and approximate.",
-        "不知道每个词元由谁写：前向次数按数据块计，只是近似。",
-        "不知道每個詞元由誰寫：前向次數按資料塊計，只是近似。",
+        "{lane}: who wrote each token is not known; the passes are chunks of the stream, and approximate.",
+        "{lane}：不知道每个词元由谁写；前向次数按数据块计，只是近似。",
+        "{lane}：不知道每個詞元由誰寫；前向次數按資料塊計，只是近似。",
     ),
     "remote.shared": (
         "{lane}, figures of a shared server with {others} other requests ended meanwhile: {drafted} drafted, {share} % "
-        "accepted, mean acceptance length {length}.",
+        "accepted, mean acceptance length {length}, accepted by position {at} %.",
         "{lane}：共用服务器的数字，期间另有 {others} 个请求结束："
-        "起草 {drafted} 个，接受 {share} %，平均接受长度 {length}。",
+        "起草 {drafted} 个，接受 {share} %，平均接受长度 {length}，按位置接受 {at} %。",
         "{lane}：共用伺服器的數字，期間另有 {others} 個請求結束："
-        "起草 {drafted} 個，接受 {share} %，平均接受長度 {length}。",
+        "起草 {drafted} 個，接受 {share} %，平均接受長度 {length}，按位置接受 {at} %。",
+    ),
+    "remote.gathered": (
+        "{lane}: {n} chunks held several steps, so that there were more passes than counted.",
+        "{lane}：有 {n} 个数据块含多步，因此实际前向次数多于所计。",
+        "{lane}：有 {n} 個資料塊含多步，因此實際前向次數多於所計。",
+    ),
+    "remote.broken": (
+        "**The answer of a lane is not whole:** no speedup is shown.",
+        "**一条泳道的回答不完整：**因此不显示加速比。",
+        "**一條泳道的回答不完整：**因此不顯示加速比。",
+    ),
+    "remote.textonly": (
+        "{lane}: the server gave text without token ids, so that its tokens are not counted.",
+        "{lane}：服务器只给出文本，没有词元编号，因此不计词元数。",
+        "{lane}：伺服器只給出文字，沒有詞元編號，因此不計詞元數。",
     ),
     "remote.retokenised": (
         "{lane}: the server gave no token ids; they are its tokenizer's, chunk by chunk, and may be others.",
@@ -155,6 +170,31 @@ WORDS = {
         "The baseline's server speculates: start it without --speculative-config to compare with plain decoding.",
         "基线的服务器也在投机：请不带 --speculative-config 启动它，以便与普通解码比较。",
         "基線的伺服器也在投機：請不帶 --speculative-config 啟動它，以便與普通解碼比較。",
+    ),
+    "remote.settings": (
+        "{lane} asked with {settings}",
+        "{lane}的请求另带 {settings}",
+        "{lane}的請求另帶 {settings}",
+    ),
+    "remote.settings.note": (
+        "{lane}: its requests had {settings}, those of the other lane did not.",
+        "{lane}：其请求另带 {settings}，另一条泳道的没有。",
+        "{lane}：其請求另帶 {settings}，另一條泳道的沒有。",
+    ),
+    "remote.one": (
+        "Both lanes ran on one server, one after the other; what each was asked with is what differs.",
+        "两条泳道先后在同一台服务器上运行，差别只在各自请求所带的字段。",
+        "兩條泳道先後在同一台伺服器上執行，差別只在各自請求所帶的欄位。",
+    ),
+    "remote.one.raced": (
+        "Both lanes ran on one server at once and shared it, which slowed both: race them one after another.",
+        "两条泳道同时在同一台服务器上运行并分享它，两者都变慢：请先后进行。",
+        "兩條泳道同時在同一台伺服器上執行並分享它，兩者都變慢：請先後進行。",
+    ),
+    "remote.one.baseline": (
+        "The baseline drafted, too: its --baseline-settings do not keep the server from drafting.",
+        "基线也起草了：--baseline-settings 没有让服务器停止起草。",
+        "基線也起草了：--baseline-settings 沒有讓伺服器停止起草。",
     ),
     "remote.passes.note": ("chunks, not passes", "数据块，而非前向", "資料塊，而非前向"),
     "remote.clocks": (
@@ -176,6 +216,16 @@ WORDS = {
         "{accepted} of {drafted} drafted tokens were accepted. Which ones were refused is not told, nor p and q.",
         "起草的 {drafted} 个词元中接受了 {accepted} 个。被拒的是哪些、p 与 q 是多少，服务器没有告知。",
         "起草的 {drafted} 個詞元中接受了 {accepted} 個。被拒的是哪些、p 與 q 是多少，伺服器沒有告知。",
+    ),
+    "remote.glass.of": (
+        "**Piece {step}** of {steps}",
+        "共 {steps} 段，**第 {step} 段**",
+        "共 {steps} 段，**第 {step} 段**",
+    ),
+    "remote.glass.time": (
+        "{ms} ms until this piece of text came",
+        "{ms} 毫秒后这段文本到达",
+        "{ms} 毫秒後這段文字到達",
     ),
     "remote.glass.unknown": (
         "A chunk of the stream, perhaps of several steps: nobody tells who wrote its tokens.",
@@ -212,6 +262,25 @@ WORDS = {
 }
 
 SENTENCES = {
+    "{error} What had arrived is kept.": (
+        "{error}已到达的部分予以保留。",
+        "{error}已到達的部分予以保留。",
+    ),
+    "The servers serve {model} now, not {before}: run again to race that, or start them with {given}.": (
+        "服务器现在提供的是 {model}，而不是 {before}：再运行一次即用它竞速，或用 {given} 重新启动服务器。",
+        "伺服器現在提供的是 {model}，而不是 {before}：再執行一次即用它競速，或用 {given} 重新啟動伺服器。",
+    ),
+    (
+        "The servers hold {now} tokens now, not {then}: run again with that, or start them with the --max-model-len "
+        "that they had."
+    ): (
+        "服务器现在容纳 {now} 个词元，而不是 {then} 个：再运行一次即按此进行，或用原来的 --max-model-len 启动。",
+        "伺服器現在容納 {now} 個詞元，而不是 {then} 個：再執行一次即按此進行，或用原來的 --max-model-len 啟動。",
+    ),
+    "The server at {name} takes no more requests for now ({what}): wait {seconds} s, and run again.": (
+        "{name} 的服务器暂时不再接受请求（{what}）：请等 {seconds} 秒后再运行。",
+        "{name} 的伺服器暫時不再接受請求（{what}）：請等 {seconds} 秒後再執行。",
+    ),
     (
         "The server at {name} serves {model}, and the lane here runs {target}: start both with the same model. If it "
         "is the same under another name, say so with --model {given}."
@@ -239,6 +308,13 @@ SENTENCES = {
         "服务器无法给出提示词的词元（/tokenize），因此不做测量。",
         "伺服器無法給出提示詞的詞元（/tokenize），因此不做測量。",
     ),
+    (
+        "The server at {name} told its own times of earlier answers and not of this one: run again, to go on by the "
+        "clock of arrivals."
+    ): (
+        "{name} 的服务器对先前的回答给出了自己的时间，对这次没有：请再运行一次，按到达时间继续。",
+        "{name} 的伺服器對先前的回答給出了自己的時間，對這次沒有：請再執行一次，按到達時間繼續。",
+    ),
     "The server at {name} answered without a token: see what it logged.": (
         "{name} 的服务器没有给出任何词元：请查看其日志。",
         "{name} 的伺服器沒有給出任何詞元：請查看其記錄。",
@@ -265,9 +341,21 @@ SENTENCES = {
         "两台服务器分别提供 {one} 与 {other}：请用同一模型启动，或用 --served-model-name 取同一名称。",
         "兩台伺服器分別提供 {one} 與 {other}：請用同一模型啟動，或用 --served-model-name 取同一名稱。",
     ),
-    "The server at {name} does not serve {model}: it has {listed}.": (
-        "{name} 的服务器不提供 {model}：它有 {listed}。",
-        "{name} 的伺服器不提供 {model}：它有 {listed}。",
+    (
+        "Both lanes would ask the same of one server, {url}: name another one, or say with --baseline-settings or "
+        "--speculative-settings what a lane's requests have that the other's do not."
+    ): (
+        "两条泳道会向同一台服务器 {url} 提出相同的请求：请另选一台，或用 --baseline-settings 或 "
+        "--speculative-settings 说明一条泳道的请求与另一条有何不同。",
+        "兩條泳道會向同一台伺服器 {url} 提出相同的請求：請另選一台，或用 --baseline-settings 或 "
+        "--speculative-settings 說明一條泳道的請求與另一條有何不同。",
+    ),
+    (
+        "The server at {name} does not serve {model}: it has {listed}. Start it with that one, or name another with "
+        "--model."
+    ): (
+        "{name} 的服务器不提供 {model}：它有 {listed}。请用该模型启动，或用 --model 另指一个。",
+        "{name} 的伺服器不提供 {model}：它有 {listed}。請用該模型啟動，或用 --model 另指一個。",
     ),
     "The server at {name} serves {listed}: choose one with --model.": (
         "{name} 的服务器提供 {listed}：请用 --model 选一个。",
