@@ -192,7 +192,8 @@ class Endpoint:
         self, method: str, path: str, message: dict[str, Any] | None = None
     ) -> tuple[int, bytes, httpx.Headers]:
         """Status, body and headers; asked once more where the connection breaks, as a kept one may have been closed."""
-        for last in (False, True):
+        again = True
+        while True:
             body = b""
             try:
                 with self._http.stream(method, self.url + path, json=message) as response:
@@ -202,9 +203,9 @@ class Endpoint:
                             raise RemoteFault(f"The server at {self.name} answers {path} with more than 16 MiB.")
                 return response.status_code, body, response.headers
             except (httpx.HTTPError, httpx.InvalidURL) as error:
-                if last or not _broken(error):
+                if not (again and _broken(error)):
                     raise self._fault(error) from None
-        raise AssertionError
+                again = False
 
     def _fault(self, error: Exception) -> RemoteFault:
         """What an exception of the clients means."""

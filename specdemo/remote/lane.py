@@ -128,9 +128,9 @@ class RemoteLane:
 
     def settle(self, server_times: bool) -> list[Wrote]:
         """The lane's steps with all that can be known of them. server_times: by the server's clock, not by arrivals."""
-        self._retokenise()
+        arrivals = self._retokenise(list(self.arrivals))  # one that was stopped may still be arriving
         steps = []
-        for i, (arrival, seconds) in enumerate(zip(self.arrivals, self._seconds(server_times), strict=True)):
+        for i, (arrival, seconds) in enumerate(zip(arrivals, self._seconds(arrivals, server_times), strict=True)):
             wrote = self._wrote(arrival, self._rounds and self._rounds[i], seconds)
             if i == 0:
                 wrote = replace(wrote, step=replace(wrote.step, why=Why.PREFILL))
@@ -185,18 +185,18 @@ class RemoteLane:
         self.arrivals.append(Arrival(choice.text, ids, seconds))
         return self.arrivals[-1]
 
-    def _retokenise(self) -> None:
+    def _retokenise(self, arrivals: list[Arrival]) -> list[Arrival]:
         """Where the server gives no ids, they are its tokenizer's, chunk by chunk; where that fails, nobody's."""
-        model, without = self.asked.model, [one for one in self.arrivals if one.ids is None]
+        model, without = self.asked.model, [one for one in arrivals if one.ids is None]
         try:
             ids = {one.text: tuple(self.endpoint.tokens(model, one.text)) for one in without}
         except RemoteFault as fault:
             self.untold = True
             if self.fault is None:  # else what ended the answer is the reason, also of this
                 self._say(fault)
-            return
+            return arrivals
         self.retokenised = bool(without)
-        self.arrivals = [one if one.ids is not None else replace(one, ids=ids[one.text]) for one in self.arrivals]
+        return [one if one.ids is not None else replace(one, ids=ids[one.text]) for one in arrivals]
 
     def _judge(self) -> list[Round] | None:
         """Each step's round, None where it is not known; sets how it is known."""
@@ -222,9 +222,9 @@ class RemoteLane:
                 return rounds
         return None
 
-    def _seconds(self, server_times: bool) -> list[float]:
+    def _seconds(self, arrivals: list[Arrival], server_times: bool) -> list[float]:
         """Each step's share of the clock; the server tells two sums, which the steps share as their arrivals did."""
-        seconds = [arrival.seconds for arrival in self.arrivals]
+        seconds = [arrival.seconds for arrival in arrivals]
         if not (server_times and self.times and seconds):
             return seconds
         arrived = sum(seconds[1:])

@@ -11,7 +11,7 @@ from specdemo.remote import telling
 from specdemo.remote.facts import ARRIVALS, SERVER, Provenance
 
 WORDS = {
-    "broken": "The answer of a lane is not whole: no speedup is shown.",
+    "broken": "A lane's answer is not whole, or its tokens are not counted: no speedup is shown.",
     "none": "No speculation: the server drafted nothing for this request. No speedup is shown.",
     "mixed": "Not like for like, {speedup}: the {here} lane ran on this machine, the other one on {server}.",
     "faster": "{speedup} faster: which tokens were drafted is not known.",
@@ -37,8 +37,6 @@ WORDS = {
     "one.baseline": "The baseline drafted, too: give it --baseline-settings that keep its server from drafting.",
     "baseline": "The baseline's server speculates: start it without --speculative-config to compare with plain.",
 }
-
-
 WRITTEN: dict[str, Callable[[Any], str]] = {
     "lane": str.capitalize,
     "speedup": terminal.times,

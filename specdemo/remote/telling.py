@@ -20,7 +20,7 @@ LONGEST_COUNT = 18  # digits of a count in a file: no server counted further
 
 
 def broken(record: RaceRecord) -> bool:
-    """Whether the answer of a lane that is over is not whole, so that nothing is concluded from it."""
+    """Whether a lane that is over has no whole answer, or one whose tokens nobody counted: nothing is concluded."""
     lanes = [record.metrics(lane) for lane in Lane]
     return any(not one.steps or one.stop is Stop.FAULT or one.told_tokens is None for one in lanes)
 

@@ -125,8 +125,11 @@ class Desk:
         """
         known, before = self._pair or (None, None)
         if before is not None and known == spec:
-            if self._status.facts != (facts := tuple(self.engine.facts(before))):  # a server was started anew
-                self._tell(facts=facts)
+            try:
+                self.engine.still(before)
+            finally:
+                if self._status.facts != (facts := tuple(self.engine.facts(before))):  # a server was started anew
+                    self._tell(facts=facts)
             return before
         pair = None
         try:

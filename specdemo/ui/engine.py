@@ -33,7 +33,7 @@ class Engine:
     request as it will run, or RequestRefused. race: None where it only waits, so that it can be stopped; a Known where
     more is known once it runs; perhaps one Settled at its end. part: find_parting. remote: a lane runs on a server.
     theirs: settings that are then no visitor's. offered: the servers that a visitor may choose among, by setting. at:
-    the spec with those chosen.
+    the spec with those chosen. still: raises a RemoteFault where a server is gone, or is not what it was.
     """
 
     choose: Callable[[Any, str, str, str, str, str], Any]
@@ -49,3 +49,4 @@ class Engine:
     theirs: frozenset[str] = frozenset()
     offered: Callable[[Any], dict[str, tuple[str, ...]]] = lambda spec: {}
     at: Callable[[Any, dict[str, str]], Any] = lambda spec, names: spec
+    still: Callable[[Any], None] = lambda pair: None

@@ -52,6 +52,7 @@ def remote_engine() -> Engine:
         theirs=SAME_MODEL | DRAFTS,
         offered=offered,
         at=chosen,
+        still=lambda pair: pair.look_again(),
     )
 
 
@@ -83,7 +84,6 @@ def mixed_engine(here: Lane, own: Engine | None = None) -> Engine:
     def encode(pair: MixedPair, prompt: str, before: Conversation, thinking: bool | None) -> Sequence[int]:
         if not own.encode(pair.local, prompt, before, thinking):
             return ()
-        pair.server.look_again()
         return pair.encode(before.then(prompt), thinking)
 
     return replace(
@@ -95,6 +95,7 @@ def mixed_engine(here: Lane, own: Engine | None = None) -> Engine:
         theirs=SAME_MODEL if here is Lane.SPECULATIVE else SAME_MODEL | DRAFTS,
         offered=lambda spec: offered(spec.servers),
         at=lambda spec, names: replace(spec, servers=chosen(spec.servers, names)),
+        still=lambda pair: pair.server.look_again(),
     )
 
 
@@ -117,7 +118,6 @@ def _facts(pair: RemotePair) -> list[Fact]:
 
 
 def _encode(pair: RemotePair, prompt: str, before: Conversation, thinking: bool | None) -> Sequence[int]:
-    pair.look_again()
     ids = pair.encode(before.then(prompt), thinking)
     if ids is None:
         one, other = (endpoint.name for endpoint in pair.endpoints.values())

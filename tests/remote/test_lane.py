@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections import Counter
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
@@ -14,7 +15,7 @@ from specdemo.decoding.steps import UNTOLD, Origin, Stop, Why
 from specdemo.metrics import LaneMetrics
 from specdemo.race import Lane
 from specdemo.remote import lane as remote_lane
-from specdemo.remote.endpoint import Endpoint
+from specdemo.remote.endpoint import Endpoint, _wait
 from specdemo.remote.facts import Provenance
 from specdemo.remote.lane import KEPT, Asked, RemoteLane
 from tests.remote.server import Script, beginning, serving, transcript, without_ids
@@ -169,9 +170,10 @@ def endless_ids(script: Script) -> None:
     script.tokens = lambda body: [1] * 1000
 
 
-@pytest.mark.parametrize("chunks", [3, 99])
-@pytest.mark.parametrize("spoil", [no_tokenizer, no_server, no_ids, endless_ids])
-def test_text_is_kept_without_figures_where_no_tokenizer_makes_ids_of_it(run, chunks: int, spoil) -> None:
+@pytest.mark.parametrize(
+    ("spoil", "chunks"), [(no_tokenizer, 99), (no_tokenizer, 3), (no_server, 3), (no_ids, 3), (endless_ids, 3)]
+)
+def test_text_is_kept_without_figures_where_no_tokenizer_makes_ids_of_it(run, spoil, chunks: int) -> None:
     script = beginning(without_ids(Script()), chunks)
     lane, live, settled = run(script, later=lambda: spoil(script))
     assert texts_of(settled) == texts_of(live) and texts_of(settled).startswith("The cat sat")
@@ -197,8 +199,10 @@ def refusing(whole: tuple, *names: str, inside: bool = False, param: str | None 
 def test_what_changes_no_distribution_is_dropped_and_named_for_that_request_alone(run, inside: bool) -> None:
     script = Script()
     whole = script.stream
-    script.stream = refusing(whole, "seed", "return_token_ids", inside=inside)
+    answer, at = refusing(whole, "seed", "return_token_ids", inside=inside), []
+    script.stream = lambda body: at.append(time.perf_counter()) or answer(body)
     lane, _, settled = run(script, seed=7)
+    assert at[1] < lane.began < at[2]  # what was refused is not of the first token's time
     assert sorted(lane.dropped) == ["return_token_ids", "seed"] and ids_of(settled) == IDS and lane.fault is None
     assert "seed" not in completions(script)[-1] and len(completions(script)) == 3
     script.stream = whole  # upgraded
@@ -206,8 +210,7 @@ def test_what_changes_no_distribution_is_dropped_and_named_for_that_request_alon
     assert [*again.run()] and again.dropped == [] and completions(script)[-1]["return_token_ids"] is True
 
 
-@pytest.mark.parametrize("name", ["top_k", "min_p", "repetition_penalty"])
-@pytest.mark.parametrize("param", [False, True])
+@pytest.mark.parametrize(("name", "param"), [("top_k", True), ("min_p", False), ("repetition_penalty", False)])
 def test_what_changes_the_distribution_is_refused_by_its_name(run, name: str, param: bool) -> None:
     script = Script()
     script.stream = refusing(script.stream, name, "seed", param=name if param else None)
@@ -296,23 +299,20 @@ def test_a_connection_that_breaks_before_anything_came_is_made_once_more(run) ->
     assert len(completions(script)) == 4
 
 
-@pytest.mark.parametrize(
-    ("said", "expected"),
-    [
-        ("7", "wait 7 s, and"),
-        (format_datetime(datetime.now(UTC) + timedelta(hours=2), usegmt=True), "wait 7,"),
-        ("Sun, 06 Nov 1994 08:49:37 GMT", "without"),
-        ("Sun, 06 Nov 9999 08:49:37 GMT", "without"),
-        ("Sun, 06 Nov 2094 99:99:99 +99999999999999", "without"),
-        *((other, "without") for other in ("", "0", "-5", "1e9", "86401", "9" * 5000, "soon", "7 s; rm", "\xb2")),
-    ],
-)
-@pytest.mark.parametrize("status", [429, 503])
-def test_when_to_ask_again_is_said_as_the_server_says_it(run, status: int, said: str, expected: str) -> None:
+@pytest.mark.parametrize(("status", "without"), [(429, "wait a little"), (503, "see what it logged")])
+def test_when_to_ask_again_is_said_as_the_server_says_it(run, status: int, without: str) -> None:
     script = Script()
-    script.stream, script.headers = (status, ""), {"Retry-After": said}
-    without = {429: "wait a little", 503: "see what it logged"}[status]
-    assert (without if expected == "without" else expected) in run(script)[0].fault
+    for said, expected in (("7", "wait 7 s, and run again"), ("soon", without)):
+        script.stream, script.headers = (status, ""), {"Retry-After": said}
+        assert expected in run(script)[0].fault
+
+
+def test_a_time_that_no_person_waits_is_not_said() -> None:
+    date = format_datetime(datetime.now(UTC) + timedelta(hours=2), usegmt=True)
+    assert 7190 < _wait({"Retry-After": date}) <= 7200
+    never = ["Sun, 06 Nov 1994 08:49:37 GMT", "Sun, 06 Nov 9999 08:49:37 GMT", "Sun, 06 Nov 2094 99:99:99 +9999999999"]
+    hostile = ["", "0", "-5", "1e9", "86401", "9" * 5000, "soon", "7 s; rm", "\xb2"]
+    assert [_wait({"Retry-After": said}) for said in never + hostile] == [None] * 12 and _wait({}) is None
 
 
 @pytest.mark.parametrize("cut", [True, False])

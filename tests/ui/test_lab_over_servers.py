@@ -68,6 +68,15 @@ def test_a_server_that_fails_is_a_sentence_and_what_was_measured_stays(servers) 
     assert worker.result is not None
 
 
+def test_a_server_that_died_is_said_before_an_experiment_asks_anything(servers) -> None:
+    worker = run(servers, "tasks", kinds="chat")
+    servers[1].health, asked = (503, ""), len(servers[0].asked)
+    again = LabWorker(worker.desk, worker.order).start()
+    again.thread.join(20)
+    assert "status 503" in again.drain(1)[-1].params["message"]
+    assert "/v1/completions" not in [path for path, _ in servers[0].asked[asked:]]
+
+
 def test_what_needs_models_here_is_shown_with_the_reason() -> None:
     forms = {one["name"]: one for one in a_form().described()}
     assert list(forms) == list(EXPERIMENTS)

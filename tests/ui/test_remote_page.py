@@ -218,7 +218,7 @@ def test_a_server_that_is_back_is_raced_without_a_new_page() -> None:
             assert "start both with the same model" in outcome()
             serves(plain, "other", 1024)
             assert "serve other now, not model: run again to race that" in outcome()
-            assert outcome() == "done" and desk.status.facts[0] == "other"
+            assert desk.status.facts[0] == "other" and outcome() == "done"
         with serving(serves(eagle, "other", 512), port):
             assert "hold 512 tokens now, not 1,024: run again with that" in outcome()
             assert outcome() == "done"

@@ -147,9 +147,9 @@ WORDS = {
         "{lane}：有 {n} 個資料塊含多步，因此實際前向次數多於所計。",
     ),
     "remote.broken": (
-        "**The answer of a lane is not whole:** no speedup is shown.",
-        "**一条泳道的回答不完整：**因此不显示加速比。",
-        "**一條泳道的回答不完整：**因此不顯示加速比。",
+        "**A lane's answer is not whole, or its tokens are not counted:** no speedup is shown.",
+        "**一条泳道的回答不完整，或未计其词元数：**因此不显示加速比。",
+        "**一條泳道的回答不完整，或未計其詞元數：**因此不顯示加速比。",
     ),
     "remote.textonly": (
         "{lane}: the server gave text without token ids, so that its tokens are not counted.",
