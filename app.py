@@ -24,6 +24,8 @@ from specdemo.ui.ledger import Ledger
 from specdemo.ui.visitors import Rules, rules
 
 if TYPE_CHECKING:
+    from gradio import Blocks
+
     from specdemo.ui.desk import Desk
     from specdemo.ui.zero_engine import Lender
 
@@ -46,6 +48,16 @@ def leave_on_sigterm() -> None:
         sys.exit(TERMINATED)
 
     signal.signal(signal.SIGTERM, leave)
+
+
+def stay(page: Blocks) -> None:
+    """Until the program is ended; then runs are stopped, and stand in the log as that."""
+    from specdemo.ui.gone import dismiss
+
+    try:
+        page.block_thread()
+    finally:
+        dismiss(LEAVE_SECONDS / 2)
 
 
 def doorkeeper(variable: str | None) -> Callable[[str, str], bool] | None:
@@ -164,7 +176,7 @@ def main() -> None:
     options = launch_options(asked, ledger.counts)
     page.launch(server_name=host, server_port=args.port, auth=auth, prevent_thread_lock=True, **options)
     desk.open()  # not before the page stands: loading begins with imports that would hold it up
-    page.block_thread()
+    stay(page)
 
 
 if __name__ == "__main__":

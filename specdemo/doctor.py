@@ -19,7 +19,8 @@ from specdemo.decoding.linear import halves, packs
 from specdemo.decoding.promise import probe
 from specdemo.environment import environment
 from specdemo.exit_codes import REFUSED
-from specdemo.models import smollm2
+from specdemo.models import embedded, smollm2
+from specdemo.models.cache_folder import cache_root, verdict_on
 from specdemo.models.ceilings import Ceilings, measure_ceilings
 from specdemo.models.choice import candidates
 from specdemo.models.errors import ModelUnavailable
@@ -85,6 +86,7 @@ def machine(device: torch.device) -> Iterator[tuple[str, str]]:
     yield from ((name, facts[name]) for name in SHOWN)
     yield "bitsandbytes", facts["bitsandbytes"]
     yield "free memory", gigabytes(free_bytes(device))
+    yield "embedded model", verdict_on(cache_root() / embedded.FOLDER)
     dtypes = (DTYPES[precision] for precision in candidates(device))
     for rows in dict.fromkeys(torch.float32 if halves(device, dtype) else dtype for dtype in dtypes):
         yield f"ceilings, {str(rows).removeprefix('torch.')}", _ceilings(measure_ceilings(device, rows))

@@ -14,7 +14,7 @@ import app
 
 ROOT = Path(__file__).resolve().parent.parent
 MID_RUN = """
-import logging, threading, sys
+import logging
 import app
 from gradio_client import Client
 from tests.ui.served import served
@@ -35,7 +35,7 @@ with served(Synthetic(hold_at=20)) as house:
     house.script.held.wait(60)
     logging.warning("what was logged last")
     print("held", flush=True)
-    threading.Event().wait(60)
+    app.stay(house.page.blocks)
 """
 
 

@@ -35,7 +35,14 @@ def test_it_prints_the_machine_and_every_preset(
     monkeypatch.setattr(doctor, "ASKED", (Precision.BF16,))
     assert cli.main(["doctor", "--device", "cpu"]) == 0
     out = capsys.readouterr().out
-    for said in ("free memory", "copies move", "forward, fp32  lean", "promise, fp32", "none on this device"):
+    for said in (
+        "free memory",
+        "copies move",
+        "forward, fp32  lean",
+        "promise, fp32",
+        "none on this device",
+        "embedded model",
+    ):
         assert said in out, said
     assert all(name[:7] in out for name in PRESETS)
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-import subprocess
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent
+from tests.checkout import ROOT, needs_checkout, tracked
+
 SECRET = re.compile(
     rb"\bhf_[A-Za-z0-9]{30,}"  # the model hub
     rb"|\bgh[pousr]_[A-Za-z0-9]{36}|\bgithub_pat_\w{40,}"
@@ -21,11 +20,9 @@ SECRET = re.compile(
 )
 
 
+@needs_checkout
 def test_no_tracked_file_holds_a_secret() -> None:
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True)
-    if listed.returncode:
-        pytest.skip("this is no git checkout")
-    paths = [ROOT / name.decode() for name in listed.stdout.split(b"\0") if name]
+    paths = [ROOT / name for name in tracked()]
     found = [
         f"{path.relative_to(ROOT)}: {match[0][:8].decode()}..."
         for path in paths

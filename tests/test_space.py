@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-ROOT = Path(__file__).resolve().parent.parent
+from tests.checkout import ROOT, needs_checkout
+
+pytestmark = needs_checkout
 ZERO_TORCH = ("2.8.0", "2.9.1", "2.10.0", "2.11.0")  # as huggingface.co/docs/hub/spaces-zerogpu lists them
 ZERO_PYTHON = ("3.10.13", "3.12.12")
 

@@ -1,17 +1,19 @@
 """A cache in which a folder is there whole or not at all, however many processes ask and whatever goes wrong.
 
 A folder is built under another name beside its place and renamed when it is finished; a manifest inside lists the
-size of every file, so that a file cut short later is noticed and the folder built again.
+size of every file, so that a file cut short later is noticed and the folder built again. It lists their SHA-256, too:
+that takes too long for every start, and is what `specdemo doctor` looks at.
 """
 
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -61,6 +63,32 @@ def is_whole(folder: Path) -> bool:
         return False
 
 
+def verdict_on(folder: Path) -> str:
+    """What its files' SHA-256 say of it, and what to do where that is nothing good."""
+    again = f"remove {folder}, and the next start builds it again"
+    if not folder.exists():
+        return f"not there yet: the first start builds it in {folder}"
+    try:
+        sums = json.loads((folder / MANIFEST).read_text("utf-8")).get("sha256")
+        if sums is None:
+            return f"in {folder}; its SHA-256 were not written down: to know more, {again}"
+        found = _sums(folder / name for name in sums)
+    except (OSError, ValueError):
+        return f"damaged: {again}"
+    damaged = [name for name in sums if sums[name] != found[name]]
+    return (
+        f"damaged ({', '.join(damaged)}): {again}" if damaged else f"whole, by the SHA-256 of every file, in {folder}"
+    )
+
+
+def _sums(files: Iterable[Path]) -> dict[str, str]:
+    sums = {}
+    for path in files:
+        with path.open("rb") as file:
+            sums[path.name] = hashlib.file_digest(file, "sha256").hexdigest()
+    return sums
+
+
 def origin_of(folder: Path) -> str:
     """Where a cached folder's contents are from."""
     return json.loads((folder / MANIFEST).read_text("utf-8"))["origin"]
@@ -77,8 +105,9 @@ def _build(folder: Path, build: Build, needs_bytes: int) -> None:
         unfinished = scratch / "folder"
         unfinished.mkdir()
         origin = build(unfinished, scratch)
-        sizes = {file.name: file.stat().st_size for file in sorted(unfinished.iterdir())}
-        manifest = json.dumps({"origin": origin, "bytes": sizes}, indent=1)
+        files = sorted(unfinished.iterdir())
+        written = {"bytes": {file.name: file.stat().st_size for file in files}, "sha256": _sums(files)}
+        manifest = json.dumps({"origin": origin, **written}, indent=1)
         (unfinished / MANIFEST).write_text(manifest, "utf-8")
         if folder.exists():  # a damaged one: out of the way first, a rename cannot replace a full folder
             folder.rename(scratch / "damaged")

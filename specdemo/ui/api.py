@@ -22,6 +22,7 @@ from specdemo.ui import scoreboard
 from specdemo.ui.controls import MODEL
 from specdemo.ui.desk import Desk
 from specdemo.ui.engine import AS_TARGET
+from specdemo.ui.gone import told_when_gone
 from specdemo.ui.login import Account, LoginRefused, account_behind, account_of
 from specdemo.ui.orders import order, readable
 from specdemo.ui.replay import ClosedDesk
@@ -31,8 +32,7 @@ from specdemo.ui.worker import Began, Ended, Event, Loading, Order, Refused, Wai
 
 VERSION = 1  # of every answer; it grows when a key goes or changes its meaning, not when one is added
 STREAM_SECONDS = 0.05  # steps that come within so long are one message
-HEARTBEAT_SECONDS = 0.25  # between two messages of a call that runs
-WAIT_SECONDS = 0.8  # between two messages of a call that only waits: without one, a client that left is not noticed
+HEARTBEAT_SECONDS = 5.0  # between two messages that say nothing new
 
 
 class LaneAnswer(BaseModel):
@@ -41,7 +41,7 @@ class LaneAnswer(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     text: str
-    tokens: int
+    tokens: int | None
     stop: str | None
     seconds: float | None
     prefill_seconds: float | None
@@ -161,7 +161,7 @@ class Api:
         """
         typed = {name: value for name, value in locals().items() if name in self._fresh}
         record, state = RaceRecord(readable(prompt), Request(prompt_ids=())), "waiting"
-        for events in self._run(visitor, token, prompt, typed, WAIT_SECONDS, tag):
+        for events in self._run(visitor, token, prompt, typed, HEARTBEAT_SECONDS, tag):
             for event in events:
                 state = _fold(record, event) or state
             if state not in ("done", "stopped"):
@@ -281,15 +281,10 @@ class Api:
         if not isinstance(ordered, Order):
             raise _error(ordered)
         worker = Worker(self._desk, ordered)
-        yield []  # before any work: a generator that never yielded cannot be closed
-        worker.start()
         try:
-            events: list[Event] = []
-            while not (events and isinstance(events[-1], Ended)):
-                events = worker.drain(pause if worker.running else WAIT_SECONDS)
-                if events and isinstance(events[-1], Refused):
-                    raise _error(events[-1])
-                yield events
+            with told_when_gone(worker.stop):
+                yield []  # before any work: a generator that never yielded cannot be closed
+                yield from _drained(worker.start(), pause)
         finally:
             worker.stop.set()
 
@@ -313,6 +308,16 @@ class Api:
         if typed["drafter"] in self._choices["drafter"] and typed["drafter"] != MODEL:
             return values
         return values | {"drafter": MODEL, "draft_model": typed["drafter"], "draft_precision": AS_TARGET}
+
+
+def _drained(worker: Worker, pause: float) -> Iterator[list[Event]]:
+    """All that happens, to the last event. pause: in seconds, between two lists of a run that has begun."""
+    events: list[Event] = []
+    while not (events and isinstance(events[-1], Ended)):
+        events = worker.drain(pause if worker.running else HEARTBEAT_SECONDS)
+        if events and isinstance(events[-1], Refused):
+            raise _error(events[-1])
+        yield events
 
 
 def _fold(record: RaceRecord, event: Event) -> str | None:
@@ -358,8 +363,8 @@ def _answer(record: RaceRecord, state: str, *, race: bool) -> dict[str, Any]:
 
 
 def _lane(metrics: LaneMetrics, text: str) -> LaneAnswer:
-    names = set(LaneAnswer.model_fields) - {"text"}
-    return LaneAnswer(text=text, **{name: getattr(metrics, name) for name in names})
+    names = set(LaneAnswer.model_fields) - {"text", "tokens"}
+    return LaneAnswer(text=text, tokens=metrics.told_tokens, **{name: getattr(metrics, name) for name in names})
 
 
 def _step(wrote: Wrote) -> dict[str, Any]:

@@ -10,9 +10,12 @@ import json
 import math
 import os
 from collections.abc import Awaitable, Callable, MutableMapping
+from functools import lru_cache
 from typing import Any
 
 from gradio.utils import get_function_params, oauth_token_requirement
+
+from specdemo.ui.gone import tell
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -60,6 +63,8 @@ class Doors:
         refused, body = None, None
         if below.startswith(CLOSED):
             refused = (404, "There is nothing here.")
+        elif below.startswith("mcp") and scope["app"].auth is not None:  # Gradio would let them in to look around
+            refused = (401, "This page asks for a password, which no MCP caller can give: take gradio_client.")
         elif scope["method"] == "POST" and below:
             body = await _read(receive)
             refused = (413, f"A request may have {LARGEST >> 20} MiB.") if body is None else _refuse(scope, below, body)
@@ -82,6 +87,8 @@ def _refuse(scope: Message, below: str, body: bytes) -> tuple[int, str] | None:
         return 400, "The request is not JSON, or holds a number that is none."
     if not isinstance(asked, dict):
         return 400, "The request is JSON, but not an object."
+    if kind == "cancel":  # Gradio would wait for the next value first
+        tell(str(asked.get("event_id")))
     if kind in ("cancel", "reset"):
         return None
     return _refuse_call(scope["app"].get_blocks().fns, kind, name, asked)
@@ -105,8 +112,8 @@ def _refuse_call(fns: dict[int, Any], kind: str, name: str, asked: dict[str, Any
     if fn is None:
         return 404, f"There is no such function: take one of {', '.join(sorted(public))}."
     if kind == "call" and name.startswith("v2/"):
-        names = {name: has_default for name, has_default, *_ in get_function_params(fn.fn)}
-        unknown = asked.keys() - names.keys() - ({"oauth_token"} if oauth_token_requirement(fn.fn) else set())
+        names, signs_in = _parameters(fn.fn)
+        unknown = asked.keys() - names.keys() - ({"oauth_token"} if signs_in else set())
         if unknown:
             return 400, f"{fn.api_name} has no parameter {ascii(min(unknown))[:40]}. It has: {', '.join(names)}."
         missing = [name for name, has_default in names.items() if not has_default and name not in asked]
@@ -118,6 +125,13 @@ def _refuse_call(fns: dict[int, Any], kind: str, name: str, asked: dict[str, Any
             "of them but the first may be left out there."
         )
     return None
+
+
+@lru_cache(maxsize=8)
+def _parameters(function: Callable[..., Any]) -> tuple[dict[str, bool], bool]:
+    """Which may be given, and whether each may be left out; whether a token for the sign-in may."""
+    names = {name: has_default for name, has_default, *_ in get_function_params(function)}
+    return names, bool(oauth_token_requirement(function))
 
 
 async def _read(receive: Receive) -> bytes | None:

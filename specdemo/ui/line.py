@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from specdemo.ui.visitors import Turned
 
@@ -30,10 +30,14 @@ class TurnedAway(Exception):
 
 @dataclass(eq=False, slots=True)
 class Ticket:
-    """A place in the line. address: whose. counts: whether it is a run, which bounds and estimates count."""
+    """A place in the line. address: whose. counts: whether it is a run, which bounds and estimates count.
+
+    turn: set when it is first; its own, since a hundred who wait must not all be woken at every run's end.
+    """
 
     address: str
     counts: bool
+    turn: threading.Event = field(default_factory=threading.Event)
 
 
 class Line:
@@ -42,40 +46,41 @@ class Line:
     def __init__(self, most: int, most_each: int | None = None) -> None:
         self._most, self._most_each = most, most_each
         self._tickets: deque[Ticket] = deque()
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
         self._began = 0.0
         self._lasted: deque[float] = deque(maxlen=REMEMBERED)
 
     def enter(self, address: str = "", *, counts: bool = True) -> Ticket:
         """A place at the end; raises TurnedAway where there is none. One that does not count always has a place."""
         ticket = Ticket(address, counts)
-        with self._changed:
+        with self._lock:
             if counts:
                 self._refuse(address)
             self._tickets.append(ticket)
             if len(self._tickets) == 1:
                 self._began = time.monotonic()
+                ticket.turn.set()
         return ticket
 
     def wait(self, ticket: Ticket, seconds: float) -> bool:
         """Whether it is this ticket's turn, after at most so many seconds."""
-        with self._changed:
-            return self._changed.wait_for(lambda: self._tickets[0] is ticket, seconds)
+        return ticket.turn.wait(seconds)
 
     def leave(self, ticket: Ticket) -> None:
         """Out of the line, from wherever it stands."""
-        with self._changed:
+        with self._lock:
             if self._tickets[0] is ticket:
                 now = time.monotonic()
                 if ticket.counts:
                     self._lasted.append(now - self._began)
                 self._began = now
             self._tickets.remove(ticket)
-            self._changed.notify_all()
+            if self._tickets:
+                self._tickets[0].turn.set()
 
     def place(self, ticket: Ticket) -> Place:
         """Where it stands now."""
-        with self._changed:
+        with self._lock:
             before = max(1, self._tickets.index(ticket))  # its turn may have come since it last looked
             if not self._lasted:
                 return Place(before)

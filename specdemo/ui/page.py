@@ -25,6 +25,7 @@ from specdemo.ui.desk import Desk, Loaded
 from specdemo.ui.doors import Doors
 from specdemo.ui.engine import AS_TARGET
 from specdemo.ui.examples import chips, settings_with
+from specdemo.ui.gone import listen
 from specdemo.ui.kept_answers import KeptAnswers
 from specdemo.ui.lab import Lab
 from specdemo.ui.links import read_link, write_link
@@ -46,9 +47,8 @@ from specdemo.ui.visitors import OWN, Rules
 from specdemo.ui.worker import Order, Refused, Worker, at_work
 
 DRAIN_SECONDS = 0.05
-HEARTBEAT_SECONDS = 0.25  # a closed tab is only noticed when something is yielded
-WAIT_SECONDS = 0.4  # the same two for a run that waits: a hundred of them may, and the one that runs needs the CPU
-WAIT_HEARTBEAT_SECONDS = 0.8
+WAIT_SECONDS = 0.4  # the same for a run that waits: a hundred of them may, and the one that runs needs the CPU
+HEARTBEAT_SECONDS = 5.0  # between two values that are the same
 STOP_SECONDS = 5.0  # how long Stop waits for the last step to reach the page
 REPLAYS_AT_ONCE = 8
 EVENTS_QUEUED = 64  # by Gradio, before they are looked at; the line in which runs wait is the desk's
@@ -119,6 +119,7 @@ class Page:
             Api(desk, self.controls.choices, self.fresh, self.controls.theirs).publish()
         self.blocks.queue(max_size=EVENTS_QUEUED, api_open=False)
         spare_looks(self.blocks)
+        listen(self.blocks._queue)
 
     def _lay_out(self, settings: Mapping[str, Any], *begin_with: str) -> None:
         with gr.Sidebar(position="right", open=False, width=380, elem_id="sd-settings"):
@@ -333,7 +334,7 @@ class Page:
                 kept = True
             values = self._outputs(show)
             now = time.monotonic()
-            if values != sent or now - at >= (HEARTBEAT_SECONDS if show.begun else WAIT_HEARTBEAT_SECONDS):
+            if values != sent or now - at >= HEARTBEAT_SECONDS:
                 sent, at = values, now
                 yield values
         # Gradio closes a run by sending its last values in full: the panes' are long, and are on the page already.

@@ -24,6 +24,7 @@ from specdemo.recording import Known, RaceRecord, Settled, Wrote
 from specdemo.remote.faults import RemoteFault
 from specdemo.ui.conversation import Conversation
 from specdemo.ui.desk import Desk, Loaded, sentence
+from specdemo.ui.gone import RUN, told_when_gone
 from specdemo.ui.line import Place, TurnedAway
 from specdemo.ui.text import Sentence
 
@@ -106,7 +107,8 @@ def at_work(workers: dict[str, Any], visitor: str, worker: Any) -> Iterator[None
     """Within, the worker is the one that Stop of this visitor's page stops; then it ends, whatever it was at."""
     workers[visitor] = worker
     try:
-        yield
+        with told_when_gone(worker.stop):
+            yield
     finally:  # perhaps on the event loop: nothing here may wait
         worker.stop.set()
         worker.shown.set()
@@ -130,7 +132,7 @@ class Worker:
         self._told: Event | None = None  # last of what is awaited
         self._record: RaceRecord | None = None  # for the host's ledger
         # With the visitor's context: whoever lends a GPU looks there for whose time it is.
-        self.thread = threading.Thread(target=copy_context().run, args=(self._work,), name="run", daemon=True)
+        self.thread = threading.Thread(target=copy_context().run, args=(self._work,), name=RUN, daemon=True)
 
     def start(self) -> Worker:
         """Begin, in a thread of its own."""
@@ -149,17 +151,13 @@ class Worker:
         return events
 
     def _work(self) -> None:
+        last: Event = Refused("failed", {"message": DIED})
+        ticket = None
         try:
             ticket = self.desk.take(self.stop, self._wait, self.order.address)
+            last = Ended(stopped=True) if ticket is None else self._run()
         except TurnedAway as turned:
-            self._events.put(Refused(*turned.reason))
-            return
-        if ticket is None:
-            self._events.put(Ended(stopped=True))
-            return
-        last: Event = Refused("failed", {"message": DIED})
-        try:
-            last = self._run()
+            last = Refused(*turned.reason)
         except RequestRefused as error:
             last = Refused("refused", {"message": sentence(error)})
         except MemoryShort as error:  # everything goes, so that the next run finds room
@@ -171,7 +169,8 @@ class Worker:
             log.exception("A run failed.")
             last = Refused("failed", {"message": sentence(error)})
         finally:  # even where the thread dies of what is no Exception
-            self.desk.give_back(ticket)
+            if ticket is not None:
+                self.desk.give_back(ticket)
             self._write_down(last)
             self._events.put(last)
 

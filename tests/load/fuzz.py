@@ -1,8 +1,8 @@
 """What does the API answer to whatever anybody sends? `python -m tests.load.fuzz` sends 2,000 inputs and counts.
 
-Calls of the API, events of the page (runs, files that are brought, the Lab's forms and votes, links that set Settings)
-and addresses. Every answer must be a result or an error that is a sentence, within seconds, and no status may be a 5xx.
-The page runs in public, where no name that is sent may reach the engine.
+Calls of the API, over plain HTTP and as MCP tools, events of the page (runs, files that are brought, the Lab's forms
+and votes, links that set Settings) and addresses. Every answer must be a result or an error that is a sentence, within
+seconds, and no status may be a 5xx. The page runs in public, where no name that is sent may reach the engine.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ NAMES = [
 PATHS = [
     "call/compare", "call/v2/nothing", "call/v2/", "run/compare", "run/predict", "queue/join", "upload", "cancel",
     "reset", "component_server", "process_recording", "stream/x", "vibe-edit", "api/compare",
-    "call/v2/%2e%2e/config", "login",
+    "call/v2/%2e%2e/config", "login", "mcp/", "mcp/messages/?session_id=x", "mcp/schema",
 ]  # fmt: skip
 ADDRESSES = [
     "", "?page=nowhere", "?deep_link=../../x", "?__theme=x&gamma=9e9", "config", "config?deep_link=x", "config?page=x",
@@ -57,6 +57,8 @@ ADDRESSES = [
     "gradio_api/proxy=http://169.254.169.254/", "gradio_api/custom_component/x/client/y/z.js", "gradio_api/token",
     "gradio_api/upload_progress?upload_id=x", "gradio_api/stream/a/b/1/playlist.m3u8", "gradio_api/app_id",
 ]  # fmt: skip
+TOOLS = ["compare", "stream", "pairs", "health", "nothing"]
+METHODS = ["tools/call", "tools/call", "tools/call", "tools/list", "resources/read", "initialize", "nothing"]
 RACE = min((Path(__file__).parents[2] / "assets" / "runs").glob("*.json"), key=lambda path: path.stat().st_size)
 RESULT: dict[str, Any] = {"format": "specdemo lab", "version": 1, "experiment": "sweep", "options": {}, "pair": {}}
 FILES = [
@@ -100,10 +102,11 @@ def some(draw: random.Random, takes: dict[int, int]) -> tuple[str, bytes | None]
     if kind < 0.05:
         return draw.choice(ADDRESSES), None
     if kind < 0.45:
-        asked = {name: draw.choice(VALUES) for name in draw.sample(NAMES, draw.randint(0, 4))}
-        if draw.random() < 0.8:
-            asked["prompt"] = draw.choice(STRINGS)
-        return f"call/v2/{draw.choice(['compare', 'stream'])}", _json(asked)
+        return f"call/v2/{draw.choice(['compare', 'stream'])}", _json(named(draw))
+    if kind < 0.48:
+        tool = {"name": draw.choice(TOOLS), "arguments": named(draw) if draw.random() < 0.8 else draw.choice(VALUES)}
+        wanted = tool if draw.random() < 0.8 else draw.choice(VALUES)
+        return "mcp/", _json({"jsonrpc": "2.0", "id": 1, "method": draw.choice(METHODS), "params": wanted})
     if kind < 0.55:
         return "call/compare", _json(
             {"data": [draw.choice(VALUES) for _ in range(draw.choice([0, 1, 15, 15, 15, 16]))]}
@@ -119,6 +122,14 @@ def some(draw: random.Random, takes: dict[int, int]) -> tuple[str, bytes | None]
         return draw.choice(PATHS), _json(draw.choice([*VALUES, {"data": draw.choice(VALUES)}]))
     body = draw.randbytes(draw.randint(0, 400)) if draw.random() < 0.5 else b"[" * 20000 + b'{"data":'
     return draw.choice(PATHS), body
+
+
+def named(draw: random.Random) -> dict[str, Any]:
+    """Parameters of a call."""
+    asked = {name: draw.choice(VALUES) for name in draw.sample(NAMES, draw.randint(0, 4))}
+    if draw.random() < 0.8:
+        asked["prompt"] = draw.choice(STRINGS)
+    return asked
 
 
 def event_data(draw: random.Random) -> dict[str, Any]:
@@ -166,14 +177,14 @@ def _json(value: Any) -> bytes:
 async def send(client: httpx.AsyncClient, house: Served, path: str, body: bytes | None, findings: Findings) -> None:
     """One input; what is wrong with its answer goes into the findings."""
     told = f"{path} {(body or b'')[:300]!r}"
-    head = {"content-type": "application/json"}
+    head = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
     try:
         if body is None:
             await look(client, house, path, findings)
             return
         call = await client.post(f"{house.url}gradio_api/{path}", content=body, headers=head)
         findings.statuses[call.status_code] += 1
-        if call.status_code >= 500:
+        if call.status_code >= 500 or "Traceback" in call.text:
             findings.wrong.append(f"{told}: {call.status_code} {call.text[:300]}")
         if call.status_code != 200 or not path.startswith("call/"):
             return

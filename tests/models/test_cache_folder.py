@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from specdemo.models import cache_folder
-from specdemo.models.cache_folder import MANIFEST, cached_folder, is_whole, origin_of
+from specdemo.models.cache_folder import MANIFEST, cached_folder, is_whole, origin_of, verdict_on
 from specdemo.models.errors import ModelUnavailable
 from specdemo.models.progress import silent
 
@@ -104,6 +104,19 @@ def test_a_damaged_folder_is_built_again(cache: Path, damage: str) -> None:
     cached_folder("thing", build, 0, silent)
     assert is_whole(folder)
     assert folders(cache) == ["thing"]
+
+
+def test_a_flipped_bit_is_found_by_who_looks_for_it(cache: Path) -> None:
+    assert verdict_on(cache / "thing").startswith("not there yet")
+    folder = cached_folder("thing", build, 0, silent)
+    assert verdict_on(folder) == f"whole, by the SHA-256 of every file, in {folder}"
+    (folder / "weights").write_bytes(b"w" * 99 + b"v")
+    assert is_whole(folder)
+    assert verdict_on(folder).startswith(f"damaged (weights): remove {folder}, and the next start")
+    (folder / "weights").unlink()
+    assert verdict_on(folder).startswith("damaged: remove")
+    (folder / MANIFEST).write_text('{"bytes": {}, "origin": "before"}')
+    assert "were not written down" in verdict_on(folder)
 
 
 def test_two_processes_at_once_build_once(cache: Path, tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -37,15 +37,21 @@ NOTHING = Ledger()
 
 @contextmanager
 def served(
-    script: Synthetic | None = None, rules: Rules = OWN, engine: Engine | None = None, ledger: Ledger = NOTHING
+    script: Synthetic | None = None,
+    rules: Rules = OWN,
+    engine: Engine | None = None,
+    ledger: Ledger = NOTHING,
+    auth: Callable[[str, str], bool] | None = None,
 ) -> Iterator[Served]:
-    """Launched, its pair loading; closed at the end. engine: another than the script's own."""
+    """Launched, its pair loading; closed at the end. engine: another than the script's own. auth: who may come in."""
     script = script or Synthetic()
     desk = Desk(engine or script.engine(), ("ngram", "same"), rules)
     desk.ledger = ledger
     desk.open()
     page = Page(desk)
-    _, url, _ = page.blocks.launch(prevent_thread_lock=True, quiet=True, **launch_options(rules, ledger.counts))
+    _, url, _ = page.blocks.launch(
+        auth=auth, prevent_thread_lock=True, quiet=True, **launch_options(rules, ledger.counts)
+    )
     try:
         yield Served(url, desk, script, page)
     finally:

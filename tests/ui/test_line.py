@@ -26,6 +26,7 @@ def test_who_came_first_is_served_first() -> None:
             3 - tickets.index(ticket)
         )
         line.leave(ticket)
+        assert sum(one.turn.is_set() for one in tickets[tickets.index(ticket) + 1 :]) <= 1, "the others sleep on"
     assert len(line) == 0
 
 

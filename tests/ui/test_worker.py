@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import itertools
+import json
 import sys
 import threading
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+from gradio.context import LocalContext
 
 from specdemo.race import Lane, Request
 from specdemo.recording import RaceRecord
-from specdemo.ui.desk import Desk
+from specdemo.request_log import RequestLog, lines_of
+from specdemo.ui.desk import Desk, Loaded
+from specdemo.ui.gone import dismiss, told_when_gone
+from specdemo.ui.ledger import Ledger
 from specdemo.ui.runs import Run
 from specdemo.ui.show import Show
 from specdemo.ui.visitors import PUBLIC
@@ -126,6 +132,44 @@ def test_a_thread_that_dies_of_what_is_no_exception_is_told_and_holds_nothing() 
     assert events(worker)[-1] == Refused("failed", {"message": DIED})
     desk.engine = engine
     assert isinstance(events(Worker(desk, order()).start())[-1], Ended)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_so_is_one_that_dies_while_it_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    desk = Desk(Synthetic().engine(), SPEC)
+    has_it = desk.line.enter()
+    worker = Worker(desk, order())
+    monkeypatch.setattr(worker, "_wait", lambda place: sys.exit(3))
+    assert events(worker.start())[-1] == Refused("failed", {"message": DIED})
+    assert len(desk.line) == 1
+    desk.give_back(has_it)
+    assert isinstance(events(Worker(desk, order()).start())[-1], Ended)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_so_is_the_one_that_loads() -> None:
+    desk = Desk(replace(Synthetic().engine(), load=lambda *asked: sys.exit("The library left.")), SPEC)
+    desk.open()
+    desk._loader.join(SECONDS)
+    assert (desk.status.state, desk.status.message) == (Loaded.FAILED, "The library left.")
+    assert len(desk.line) == 0
+
+
+def test_as_the_program_ends_a_run_is_stopped_and_written_down(tmp_path: Path) -> None:
+    desk = Desk(Synthetic(pace=0.5).engine(), SPEC)
+    desk.ledger = Ledger(log=RequestLog(tmp_path / "runs.jsonl"))
+    worker = Worker(desk, order(max_new_tokens=512))
+    event = LocalContext.event_id.set("of Gradio's")
+    try:
+        with told_when_gone(worker.stop):
+            worker.start()
+            while not worker.running:
+                worker.drain(SECONDS)
+            dismiss(SECONDS)
+    finally:
+        LocalContext.event_id.reset(event)
+    (line,) = lines_of(tmp_path / "runs.jsonl")
+    assert json.loads(line)["outcome"] == "stopped" and not worker.thread.is_alive()
 
 
 def test_a_wall_clock_that_goes_backwards_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
