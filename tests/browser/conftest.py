@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -66,6 +67,13 @@ class Demo:
         return worker.stop.wait(seconds)
 
 
+def free_port() -> int:
+    """One that no other worker takes: Gradio's own search begins at the same port in all of them."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
 def serve(engine: Engine, spec: object, script: Synthetic) -> Iterator[Demo]:
     """Launch the page on a free port, its pair loading."""
     desk = Desk(engine, spec)
@@ -76,7 +84,7 @@ def serve(engine: Engine, spec: object, script: Synthetic) -> Iterator[Demo]:
 def serve_desk(desk: Desk | ClosedDesk, script: Synthetic, drafter: str = NGRAM) -> Iterator[Demo]:
     """Launch the page over a desk; drafter: what Settings begin with."""
     built = BuiltPage(desk, drafter)
-    _, url, _ = built.blocks.launch(prevent_thread_lock=True, quiet=True, **launch_options())
+    _, url, _ = built.blocks.launch(server_port=free_port(), prevent_thread_lock=True, quiet=True, **launch_options())
     yield Demo(url, desk, script, built)
     built.blocks.close(verbose=False)
 

@@ -75,6 +75,8 @@ def test_the_language_can_be_switched_and_nothing_is_lost(demo: Demo, page: Page
     expect(page.locator("#sd-baseline h2")).to_have_text("基线")
     expect(page.locator("#sd-prompt textarea")).to_have_value("Keep me")
     expect(page.locator("#sd-set-gamma")).to_contain_text("草稿长度")
+    expect(page.locator("[data-chart=costs]")).to_contain_text("投机")
+    expect(page.locator("[data-chart=map]")).to_contain_text("最佳")
     assert page.locator("#sd-baseline .t").count() > 10
 
 
@@ -89,7 +91,8 @@ def test_dark_theme_by_link_and_by_button(demo: Demo, open_page: Callable[..., P
 
 
 def test_examples_fill_the_prompt(demo: Demo, page: Page) -> None:
-    page.get_by_role("button", name="JSON").click()
+    page.get_by_role("button", name="JSON rigid").click()  # its name, and what it shows
+    expect(page.locator(".sd-chip i", has_text="loses")).to_have_count(1)
     expect(page.locator("#sd-prompt textarea")).to_have_value(re.compile("^Write a JSON array"))
     expect(page.get_by_role("button", name="JSON")).to_have_attribute("aria-pressed", "true")
 
