@@ -19,7 +19,7 @@ from specdemo.trace_files import write_whole, wrong_place
 
 VERSION = 1
 # Of the facts of pair and machine, those that may differ between two loads of the same pair on the same machine.
-CHANGING = {"precision choice", "equal shapes", "memory"}
+CHANGING = {"precision choice", "equal shapes", "memory", "draft cost"}
 MACHINE = ("cpu", "device", "torch threads")
 
 
