@@ -21,8 +21,8 @@ from specdemo.decoding.steps import Rule, Step
 from specdemo.models.pair_options import MAX_GAMMA
 
 PROMPT = 16  # tokens, of no sense
-TIMES = 4
-LENGTHS = (MAX_GAMMA, *(0, 4, 2, 8, 1, 6, 3, 5) * TIMES)  # drafted by the rounds, in this order
+ORDER, TIMES = (0, 4, 2, 8, 1, 6, 3, 5), 4
+LENGTHS = (*ORDER, MAX_GAMMA, *ORDER * (TIMES - 1))  # drafted by the rounds
 SECONDS = 1.2  # after which no round begins, however few have been
 
 
