@@ -71,7 +71,7 @@ def test_shared_server_figures_are_marked_as_such(servers, tmp_path: Path, capsy
     out = capsys.readouterr().out
     assert "shared-server figures" in out and "approximate" in out
     assert "which tokens were drafted is not known" in out
-    assert "No speculation" not in out
+    assert "No speculation" not in out and "≈ 6" in out
 
 
 def test_a_baseline_that_speculates_is_said(capsys) -> None:
