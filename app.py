@@ -151,6 +151,7 @@ def main() -> None:
     from specdemo.ui.controls import SettingRefused
     from specdemo.ui.login import LoginRefused, check_login
     from specdemo.ui.page import build_page, launch_options
+    from specdemo.ui.spared import spare_collections
     from specdemo.ui.text import DEFAULT, tell
     from specdemo.ui.zero_engine import lender
 
@@ -175,6 +176,7 @@ def main() -> None:
         sys.exit(tell(DEFAULT, (refused.key, refused.params)))
     options = launch_options(asked, ledger.counts)
     page.launch(server_name=host, server_port=args.port, auth=auth, prevent_thread_lock=True, **options)
+    spare_collections()
     desk.open()  # not before the page stands: loading begins with imports that would hold it up
     stay(page)
 

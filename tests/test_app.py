@@ -74,7 +74,8 @@ def test_loading_begins_when_the_page_stands(monkeypatch: pytest.MonkeyPatch) ->
     page = Mock(**{name: lambda *_, _name=name, **__: happened.append(_name) for name in ("launch", "block_thread")})
     monkeypatch.setattr("specdemo.ui.page.build_page", lambda *_, **__: page)
     monkeypatch.setattr("specdemo.ui.desk.Desk.open", lambda desk: happened.append("open"))
+    monkeypatch.setattr("specdemo.ui.spared.spare_collections", lambda: happened.append("spared"))
     monkeypatch.setattr(app, "leave_on_sigterm", lambda: None)
     monkeypatch.setattr(sys, "argv", ["app.py"])
     app.main()
-    assert happened == ["launch", "open", "block_thread"]
+    assert happened == ["launch", "spared", "open", "block_thread"]

@@ -6,8 +6,9 @@ by the thread that loads.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import TYPE_CHECKING
 
 from specdemo.decoding.steps import Parting
@@ -18,6 +19,7 @@ from specdemo.race import Request, check, race
 from specdemo.recording import Known, Wrote, spelled
 from specdemo.ui.conversation import Conversation
 from specdemo.ui.engine import AS_TARGET, Engine, Fact
+from specdemo.ui.spared import spare_collections
 from specdemo.ui.text.below import recognise
 
 if TYPE_CHECKING:
@@ -52,13 +54,21 @@ def _load(spec: PairSpec, progress: Progress, before: Pair | None) -> Pair:
 
 
 def _load_opened(spec: PairSpec, progress: Progress, before: Pair | None) -> Pair:
-    from specdemo.models.pair import load_pair
-
+    load_pair = _loader()
     if before is not None and replace(spec, drafter=NGRAM, draft_precision=None) == replace(
         before.spec, drafter=NGRAM, draft_precision=None
     ):
         return before.switch_drafter(spec.drafter, spec.draft_precision, progress)
     return load_pair(spec, progress)
+
+
+@cache
+def _loader() -> Callable[[PairSpec, Progress], Pair]:
+    """What loads, with what it imports, which stays for good."""
+    from specdemo.models.pair import load_pair
+
+    spare_collections()
+    return load_pair
 
 
 def _facts(pair: Pair) -> list[Fact]:

@@ -39,7 +39,7 @@ from specdemo.ui.scrape import Counts, Scrape
 from specdemo.ui.settings_file import file_of
 from specdemo.ui.show import Show
 from specdemo.ui.sign_in import SignIn
-from specdemo.ui.spared import spare, spare_looks
+from specdemo.ui.spared import spare, spare_hops, spare_looks, spare_status
 from specdemo.ui.text import DEFAULT, say
 from specdemo.ui.text.below import recognise
 from specdemo.ui.theme import theme
@@ -117,7 +117,9 @@ class Page:
             self._lay_out(settings, drafter, precision, target_precision, target)
             self._wire()
             Api(desk, self.controls.choices, self.fresh, self.controls.theirs).publish()
+            spare_status(self.blocks, self.stop)
         self.blocks.queue(max_size=EVENTS_QUEUED, api_open=False)
+        spare_hops(self.blocks, (Part,))
         spare_looks(self.blocks)
         listen(self.blocks._queue)
 

@@ -49,7 +49,9 @@ class Runs:
     def keep(self, visitor: str, run: Run, *, in_panes: bool = True) -> None:
         """Remember a run, from its beginning: it can be asked for while it goes on."""
         with self._lock:
-            kept = self._of(visitor)
+            kept = self._asks(visitor) or self._visitors.setdefault(visitor, _Visitor(asked=time.monotonic()))
+            while len(self._visitors) > VISITORS_KEPT:
+                self._visitors.popitem(last=False)
             if in_panes:
                 kept.shown = run
             if run.listed:
@@ -57,18 +59,18 @@ class Runs:
 
     def find(self, visitor: str, number: int) -> Run | None:
         """The visitor's own run of that number, or a recorded one; None when it is gone or was never theirs."""
-        with self._lock:
-            kept = self._of(visitor)
+        with self._lock:  # who has no runs takes no place from who has
+            kept = self._asks(visitor) or _Visitor()
             known = (kept.shown, *kept.listed, *self.recorded)
         return next((run for run in known if run is not None and run.number == number), None)
 
-    def _of(self, visitor: str) -> _Visitor:
+    def _asks(self, visitor: str) -> _Visitor | None:
+        """What is known of a visitor, who is here; those who have not asked for long go."""
         now = time.monotonic()
-        kept = self._visitors.setdefault(visitor, _Visitor())
-        kept.asked = now
-        self._visitors.move_to_end(visitor)
-        oldest = next(iter(self._visitors.items()))
-        while len(self._visitors) > VISITORS_KEPT or now - oldest[1].asked > IDLE_SECONDS:
-            del self._visitors[oldest[0]]
-            oldest = next(iter(self._visitors.items()))
+        while self._visitors and now - next(iter(self._visitors.values())).asked > IDLE_SECONDS:
+            self._visitors.popitem(last=False)
+        kept = self._visitors.get(visitor)
+        if kept is not None:
+            kept.asked = now
+            self._visitors.move_to_end(visitor)
         return kept

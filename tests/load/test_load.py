@@ -38,7 +38,7 @@ def test_who_goes_or_cancels_frees_the_place_in_the_line_and_the_device_though_n
 ) -> None:
     monkeypatch.setattr(api, "HEARTBEAT_SECONDS", 3600.0)
 
-    with served(Synthetic(hold_at=20)) as house:
+    with served(Synthetic(hold_at=20, pace=1.0)) as house:
         (number,) = (key for key, fn in house.page.blocks.fns.items() if fn.api_name == name)
 
         @contextmanager
@@ -63,7 +63,7 @@ def test_who_goes_or_cancels_frees_the_place_in_the_line_and_the_device_though_n
         house.script.go.set()
         assert house.script.closed.wait(SECONDS)
         wait_for(lambda: len(house.desk.line) == 0)
-        assert len(house.script.steps) <= 21 or cancels
+        assert len(house.script.steps) < 100, "it was not run to its end"
 
 
 def wait_for(happened: Callable[[], bool]) -> None:

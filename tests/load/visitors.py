@@ -7,6 +7,7 @@ answers only the run with that prompt can give. Nothing here needs a model.
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import os
 import statistics
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from specdemo.ui.conversation import Conversation
+from specdemo.ui.spared import spare_collections
 from specdemo.ui.visitors import Rules
 from tests.load.crowd import PATIENCE, Tally, answer_to
 from tests.ui.served import served
@@ -39,6 +41,7 @@ def visit(visitors: int, runs: int) -> Tally:
     many = [f"--visitors={visitors}", f"--runs={runs}", f"--server={os.getpid()}"]
     # Who leaves and asks again has two places until the first is free.
     with served(Echo(), Rules(waiting=2 * visitors)) as house:
+        spare_collections()  # as app.py does
         crowd = [sys.executable, "-m", "tests.load.crowd", house.url, *many]
         tally = Tally(**json.loads(subprocess.run(crowd, cwd=ROOT, stdout=subprocess.PIPE, check=True).stdout))
         gone = time.monotonic()
@@ -46,6 +49,7 @@ def visit(visitors: int, runs: int) -> Tally:
             time.sleep(0.01)
         if len(house.desk.line):
             tally.lost.append(f"{len(house.desk.line)} runs still hold a place after everybody has gone.")
+    gc.unfreeze()  # other tests of this process want theirs collected
     return tally
 
 

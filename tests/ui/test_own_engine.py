@@ -8,6 +8,8 @@ import pytest
 
 from specdemo.models.pair_options import PairSpec
 from specdemo.models.precision import Precision
+from specdemo.models.progress import silent
+from specdemo.ui import own_engine
 from specdemo.ui.own_engine import real_engine
 from specdemo.ui.text import LANGUAGES, tell
 
@@ -36,6 +38,21 @@ def test_whether_forwards_are_replayed_is_said_in_every_language(graphs: str) ->
         told = next(one for one in said(language, graphs=graphs) if one.startswith("CUDA graph"))
         assert "forward" not in told and "kernel" not in told
     assert not any("CUDA" in one for one in said())
+
+
+def test_what_loads_is_imported_and_passed_over_by_the_collector_before_there_is_a_pair(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    happened: list[str] = []
+    monkeypatch.setattr(own_engine, "spare_collections", lambda: happened.append("spared"))
+    monkeypatch.setattr("specdemo.models.pair.load_pair", lambda spec, progress: happened.append(spec.target))
+    own_engine._loader.cache_clear()
+    try:
+        for target in ("a", "b"):
+            real_engine().load(PairSpec(target), silent, None)
+    finally:
+        own_engine._loader.cache_clear()
+    assert happened == ["spared", "a", "b"]
 
 
 def test_what_drafting_costs_and_how_caches_grow_is_said() -> None:

@@ -55,6 +55,9 @@ def test_visitors_make_room_for_newer_ones_and_go_when_they_are_idle(monkeypatch
     runs, run = Runs(), Run(RaceRecord("", Request(())))
     runs.keep("first", run)
     for i in range(room.VISITORS_KEPT):
+        assert runs.find(f"stranger {i}", run.number) is None
+    assert runs.find("first", run.number) is run, "who only asks takes nobody's room"
+    for i in range(room.VISITORS_KEPT):
         runs.keep(f"visitor {i}", Run(RaceRecord("", Request(()))))
     assert runs.find("first", run.number) is None
     runs.keep("idle", run)

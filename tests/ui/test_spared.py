@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from pathlib import Path
 from types import SimpleNamespace
 
 import gradio
 import pytest
 from gradio import state_holder
+from gradio.components.api_component import Api
 
 from specdemo.ui import spared
+from specdemo.ui.desk import Desk
+from specdemo.ui.page import Page
+from specdemo.ui.parts import Part
+from tests.ui.synthetic import Synthetic
 
 
 @pytest.fixture
@@ -30,6 +37,17 @@ def test_no_value_is_set_about_with_a_search_for_matplotlib(blocks: gradio.Block
     assert gradio.utils.MatplotlibBackendMananger is spared.contextlib.nullcontext
 
 
+def test_no_thread_is_asked_for_values_that_it_would_not_change() -> None:
+    page = Page(Desk(Synthetic().engine(), ("ngram", "same")))
+    fns = {fn.api_name: fn for fn in page.blocks.fns.values()}
+    for name in ("compare", "stream", "pairs", "health", "watch"):
+        assert not fns[name].preprocess and not fns[name].postprocess, name
+    assert fns["race"].preprocess, "a slider and a list look at what they are given"
+    assert not fns["race"].postprocess and fns["restore"].postprocess
+    for kind in (Api, Part):
+        assert kind.preprocess(None, "<b>") == kind.postprocess(None, "<b>") == "<b>"
+
+
 def test_the_queue_looks_seldom_and_sums_nothing_up(blocks: gradio.Blocks) -> None:
     blocks.queue()
     assert blocks._queue.sleep_when_free < spared.LOOKS_SECONDS and blocks._queue.ANAYLTICS_CACHE_FREQUENCY == 10**9
@@ -44,3 +62,19 @@ def test_a_session_holds_no_copy_of_what_a_visitor_typed(blocks: gradio.Blocks) 
     session._update_value_in_config(prompt, "typed")
     session._update_config(prompt)
     assert prompt in session and type(session) is spared.Session and session.config_values == {}
+
+
+def test_what_stands_is_passed_over_by_the_collector_and_what_comes_later_is_not() -> None:
+    class Ring:
+        pass
+
+    try:
+        spared.spare_collections()
+        assert gc.get_freeze_count() > 10_000
+        ring = Ring()
+        ring.self, gone = ring, weakref.ref(ring)
+        del ring
+        gc.collect()
+        assert gone() is None
+    finally:
+        gc.unfreeze()
