@@ -10,13 +10,15 @@ import pytest
 
 from specdemo.decoding.steps import Origin, Stop
 from specdemo.metrics import LaneMetrics
-from specdemo.race import Lane
-from specdemo.recording import Wrote
+from specdemo.race import Lane, Mode, Request
+from specdemo.recording import RaceRecord, Wrote
 from specdemo.remote import lane as remote_lane
+from specdemo.remote import racing
 from specdemo.remote.counters import difference, parse
 from specdemo.remote.endpoint import Endpoint
-from specdemo.remote.facts import Provenance
+from specdemo.remote.facts import SERVER, Provenance
 from specdemo.remote.lane import Asked, RemoteLane
+from specdemo.remote.options import Servers
 from specdemo.remote.wire import Chunk, read
 from tests.remote.server import RECORDED, Script, messages, recorded, serving
 
@@ -103,6 +105,23 @@ def test_the_servers_clock_is_taken_as_it_tells_it() -> None:
     lane, metrics, _ = run(recorded("eagle"), server_times=True)
     assert metrics.prefill_seconds == pytest.approx(lane.times.time_to_first_token_ms / 1000)
     assert metrics.decode_seconds == pytest.approx(lane.times.generation_time_ms / 1000)
+
+
+def test_a_race_is_on_the_servers_clock_where_both_told_it() -> None:
+    """Both started with --enable-per-request-metrics, as scripts/vllm_pair.sh does."""
+    names = ("plain_timed", "eagle")
+    with serving(recorded(names[0])) as plain, serving(recorded(names[1])) as eagle:
+        pair = racing.connect(Servers(plain.url, eagle.url, timeout=5))
+        request = racing.check(Request((1, 5), max_new_tokens=64, mode=Mode.ONE_AFTER_ANOTHER))
+        lanes = pair.lanes(request)
+        list(racing.race(lanes, request.mode))
+        record = RaceRecord("", request)
+        record.settle(racing.settle(request, lanes))
+        pair.close()
+    own, other = (read(Chunk, messages((RECORDED / f"{name}.sse").read_text("utf-8"))[-1]) for name in names)
+    assert own.drafting is None and lanes[Lane.BASELINE].provenance is Provenance.PLAIN
+    assert record.known.pair["clock"] == SERVER and record.comparison.identical
+    assert record.comparison.speedup == pytest.approx(own.times.generation_time_ms / other.times.generation_time_ms)
 
 
 def test_a_whole_scrape_is_read() -> None:
