@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
+from functools import lru_cache
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,6 +19,7 @@ from gradio.components.api_component import Api
 
 EVENTS_REMEMBERED = "64"  # by Gradio, which sums all of them up for a monitor: its ten thousand are memory
 SUMS_EVERY = str(10**9)  # events, in place of after each, by pandas; the monitor is off
+FUNCTIONS_REMEMBERED = 64
 LOOKS_SECONDS = 0.01  # between two looks whether an event has come; a thousand looks a second are a tenth of a core
 NOTES_SECONDS = 0.25  # the same for gr.Progress, which nothing here uses
 
@@ -41,6 +43,8 @@ def spare() -> None:
     os.environ.setdefault("GRADIO_ANALYTICS_CACHE_FREQUENCY", SUMS_EVERY)
     # At every value of every run Gradio looks twice for matplotlib on the whole path; nothing here draws with it.
     gr.utils.MatplotlibBackendMananger = contextlib.nullcontext
+    if not hasattr(gr.utils.get_type_hints, "cache_info"):  # read anew from a function's source for every call of it
+        gr.utils.get_type_hints = lru_cache(FUNCTIONS_REMEMBERED)(gr.utils.get_type_hints)
     state_holder.SessionState = Session
 
 

@@ -23,6 +23,7 @@ from tests.ui.synthetic import Synthetic
 def blocks(monkeypatch: pytest.MonkeyPatch) -> gradio.Blocks:
     """A page whose queue is not made yet, over a Gradio that nothing was spared of."""
     monkeypatch.setattr(gradio.utils, "MatplotlibBackendMananger", SimpleNamespace)
+    monkeypatch.setattr(gradio.utils, "get_type_hints", gradio.utils.get_type_hints)
     monkeypatch.setattr(state_holder, "SessionState", state_holder.SessionState)
     monkeypatch.setenv("GRADIO_ANALYTICS_CACHE_FREQUENCY", "1")
     monkeypatch.delenv("GRADIO_ANALYTICS_CACHE_FREQUENCY")
@@ -35,6 +36,15 @@ def blocks(monkeypatch: pytest.MonkeyPatch) -> gradio.Blocks:
 def test_no_value_is_set_about_with_a_search_for_matplotlib(blocks: gradio.Blocks) -> None:
     assert "utils.MatplotlibBackendMananger()" in Path(gradio.route_utils.__file__).read_text("utf-8")
     assert gradio.utils.MatplotlibBackendMananger is spared.contextlib.nullcontext
+
+
+def test_what_a_function_takes_is_looked_up_once(blocks: gradio.Blocks) -> None:
+    def takes(visitor: gradio.Request, prompt: str) -> None: ...
+
+    first = gradio.helpers.special_args(takes, ["a"], request=None)
+    read = gradio.utils.get_type_hints.cache_info().misses
+    assert gradio.helpers.special_args(takes, ["a"], request=None) == first == ([None, "a"], None, None, [])
+    assert gradio.utils.get_type_hints.cache_info().misses == read
 
 
 def test_no_thread_is_asked_for_values_that_it_would_not_change() -> None:
@@ -78,3 +88,12 @@ def test_what_stands_is_passed_over_by_the_collector_and_what_comes_later_is_not
         assert gone() is None
     finally:
         gc.unfreeze()
+
+
+def test_no_event_shows_progress_on_what_it_fills() -> None:
+    with gr.Blocks() as blocks:
+        box, stop = gr.Textbox(), gr.Button()
+        box.change(lambda text: text, box, box)
+        spared.spare_status(blocks, stop)
+    (event,) = blocks.get_config_file()["dependencies"]
+    assert event["outputs"] == [box._id] and event["show_progress_on"] == [stop._id]
