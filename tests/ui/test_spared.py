@@ -91,8 +91,8 @@ def test_what_stands_is_passed_over_by_the_collector_and_what_comes_later_is_not
 
 
 def test_no_event_shows_progress_on_what_it_fills() -> None:
-    with gr.Blocks() as blocks:
-        box, stop = gr.Textbox(), gr.Button()
+    with gradio.Blocks() as blocks:
+        box, stop = gradio.Textbox(), gradio.Button()
         box.change(lambda text: text, box, box)
         spared.spare_status(blocks, stop)
     (event,) = blocks.get_config_file()["dependencies"]
