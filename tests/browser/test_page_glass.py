@@ -213,6 +213,7 @@ def test_it_speaks_chinese_and_fits_a_phone(demo: Demo, open_page: Callable[...,
     page.click(f"{PANE} .t.c:has(i) >> nth=-1")
     expect(page.locator(".sd-lhead h2")).to_have_text("单步细看")
     expect(page.locator("[data-glass=time]")).to_contain_text("毫秒写出")
+    assert page.locator(".sd-lscroll").evaluate("node => node.scrollWidth - node.clientWidth") <= 1, "verdicts are seen"
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 

@@ -85,6 +85,8 @@ def test_the_button_presents_and_a_text_field_keeps_its_keys(demo: Demo, page: P
     expect(page.locator("body.sd-present")).to_be_attached()
     expect(page.locator("#field")).to_have_value("a b")
     assert page.locator(".sd-score").get_attribute("data-state") == "idle"
+    page.get_by_role("button", name="Leave the presenter view").click()
+    expect(page.locator("body.sd-present")).to_have_count(0)
 
 
 def test_the_tour_takes_five_steps_by_keyboard_and_says_what_happened(demo: Demo, page: Page) -> None:

@@ -8,7 +8,8 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Page, expect
 
-from specdemo.decoding.steps import Rule
+from specdemo.decoding.steps import DraftLength, Rule
+from specdemo.ui.text import say
 from tests.browser.conftest import Demo, run
 
 pytestmark = pytest.mark.browser
@@ -58,6 +59,50 @@ def test_an_example_brings_its_settings_and_takes_them_away_again(demo: Demo, pa
     page.locator(".sd-chip", has_text="SQL").click()
     expect(page.locator("#sd-prompt textarea")).to_have_value(re.compile("SQL", re.IGNORECASE))
     expect(said).to_contain_text("γ 3")  # a person's own setting stays
+
+
+def choose(page: Page, name: str, option: str) -> None:
+    """In a list of the settings."""
+    page.click(f"#sd-set-{name} input")
+    page.get_by_role("option", name=option).click()
+
+
+def test_every_setting_says_what_it_does_and_those_of_sampling_reach_the_run(demo: Demo, page: Page) -> None:
+    page.click(".sd-set")
+    page.locator("#sd-settings").get_by_role("button", name="Sampling").click()
+    for setting in page.locator("[id^=sd-set-]").all():
+        name = setting.get_attribute("id").removeprefix("sd-set-")
+        expect(setting).to_contain_text(say("en", f"{name}.info"))
+    wanted = {"temperature": 0.7, "top_p": 0.9, "top_k": 40, "min_p": 0.1, "repetition_penalty": 1.2}
+    for name, value in wanted.items():
+        page.fill(f"#sd-set-{name} input[type=number]", str(value))
+    page.fill("#sd-settings input[aria-label=Seed]", "7")
+    page.get_by_label("block", exact=True).check()
+    choose(page, "draft_length", "two levels, 3 and 6")
+    run(page)
+    asked = demo.script.asked
+    assert {name: getattr(asked.params, name) for name in wanted} == wanted and asked.params.seed == 7
+    assert (asked.rule, asked.draft_length) == (Rule.BLOCK, DraftLength.TWO_LEVELS)
+    assert asked.params.draft_temperature is None  # empty
+    own = page.locator("#sd-set-draft_temperature").locator("input, textarea")
+    own.fill("0.5")
+    run(page)
+    assert demo.script.asked.params.draft_temperature == 0.5
+    own.fill("warm")
+    run(page)
+    expect(page.locator("[data-fig=verdict]")).to_contain_text("Draft temperature is not a number.")
+
+
+def test_a_preset_names_a_target_and_a_draft_that_the_run_then_wants(demo: Demo, page: Page) -> None:
+    page.click(".sd-set")
+    choose(page, "preset", "qwen3-8b (")
+    expect(page.get_by_label("Draft model")).to_have_value("Qwen/Qwen3-0.6B")
+    run(page)
+    expect(page.locator("[data-fig=verdict]")).to_contain_text("No model is called Qwen/Qwen3-8B")
+    choose(page, "preset", "none")
+    page.get_by_label("n-gram lookup").check()
+    run(page)
+    expect(page.locator("[data-fig=same]")).to_have_text("Identical")
 
 
 def test_stop_strings_reach_the_run(demo: Demo, page: Page) -> None:

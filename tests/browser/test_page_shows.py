@@ -108,21 +108,6 @@ def test_settings_open_are_summed_up_and_reach_the_run(demo: Demo, page: Page) -
     expect(page.locator("[data-fig=speed]")).to_be_hidden()
 
 
-def test_an_empty_draft_temperature_reaches_the_run_as_none(demo: Demo, page: Page) -> None:
-    page.locator(".sd-set").click()
-    page.locator("#sd-settings").get_by_role("button", name="Sampling").click()
-    own = page.locator("#sd-set-draft_temperature input, #sd-set-draft_temperature textarea")
-    expect(own).to_have_value("")
-    run(page)
-    assert demo.script.asked.params.draft_temperature is None
-    own.fill("0.5")
-    run(page)
-    assert demo.script.asked.params.draft_temperature == 0.5
-    own.fill("warm")
-    run(page)
-    expect(page.locator(".sd-verdict")).to_contain_text("Draft temperature")
-
-
 def test_a_phone_needs_no_sideways_scrolling(demo: Demo, open_page: Callable[..., Page]) -> None:
     page = open_page(demo.url, viewport={"width": 390, "height": 844})
     run(page)

@@ -105,6 +105,8 @@ def test_hostile_drafts_and_partings_are_shown_as_text(demo: Demo, page: Page) -
     page.get_by_text("How both go on").click()
     expect(parting.last).to_be_visible()
     expect(page.locator(".sd-text .sd-fork")).to_have_text(["parts here", "parts here"])
+    page.get_by_role("switch", name="Markdown").click()
+    expect(page.locator(".sd-rendered .sd-fork")).to_have_count(2)
     expect(parting.first).to_contain_text("<img")
     expect(parting.last).to_contain_text("${window")
     expect(page.locator("[data-fig=more]")).to_contain_text("a rounding tie: the two best logits lie 0.06 apart")

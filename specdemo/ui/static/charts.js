@@ -94,9 +94,11 @@ sd.panels.charts = (panel) => {
       `${sd.say("speculative")} ${speculative.at(-1)?.[1] ?? 0}, ${sd.say("baseline")} ${baseline.at(-1)?.[1] ?? 0}`);
   }
 
-  /* The lane that ends first is named left of its line, where the plane is empty; the other right of its own. */
+  /* The lane that ends first is named left of its line, where the plane is empty, as low as there is room; the other
+     right of its own. */
   function named(points, x, y, text, className, first) {
-    const [t, n] = points[Math.floor(points.length * (first ? 0.92 : 0.55))];
+    const at = (part) => points[Math.floor(points.length * part)];
+    const [t, n] = at(first ? [0.8, 0.92].find((part) => x(at(part)[0]) > 110) ?? 0.8 : 0.55);
     const left = first && x(t) > 110;
     return left ? label(x(t) - 8, y(n) + 2, text, className, "end") : label(x(t) + 10, y(n) + 12, text, className);
   }

@@ -39,14 +39,14 @@ sd.parts.glass = (element, { props, watch, trigger }) => {
     table.replaceChildren();
     if (!columns) return;
     const head = table.createTHead().insertRow(), body = table.createTBody();
-    head.append(sd.heading("i"), ...columns.map(([name, left]) => sd.heading(sd.say(`glass.col.${name}`), left ? "l" : "")));
+    head.append(sd.heading("i"), ...columns.map(([name, left]) => sd.heading(sd.say(`glass.col.${name}`), `sd-col-${name}${left ? " l" : ""}`)));
     step.rows.forEach((row, i) => {
       const line = body.insertRow();
       if (row.verdict === "unreached") line.className = "off";
       line.insertCell().textContent = i + 1;
-      for (const [, left, read] of columns) {
+      for (const [name, left, read] of columns) {
         const cell = line.insertCell();
-        cell.className = left ? "l" : "";
+        cell.className = `sd-col-${name}${left ? " l" : ""}`;
         cell.append(read(row));
       }
     });
@@ -119,7 +119,7 @@ sd.parts.glass = (element, { props, watch, trigger }) => {
     table(step);
     after(step);
     times(step);
-    find("notes").textContent = step.notes.map(sd.sentence).join(" ");
+    find("notes").textContent = sd.sentences(step.notes);
   }
 
   function open(lane, step, { focus = false, token = null } = {}) {

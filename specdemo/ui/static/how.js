@@ -47,7 +47,7 @@ sd.parts.how = (element, { props, watch, trigger }) => {
     }));
     const accepted = view.wrote.filter((one) => one.origin === "accepted").length;
     find("drafted").textContent = sd.say("how.step.1", { k: view.rows.length });
-    find("notes").textContent = view.notes.map(sd.sentence).join(" ");
+    find("notes").textContent = sd.sentences(view.notes);
     find("wrote").textContent = sd.say("how.step.3", { n: view.wrote.length, accepted });
     find("tokens").replaceChildren(...view.wrote.flatMap((one) => [token(one.text, sd.mark(one.origin)), " "]));
   }

@@ -152,6 +152,7 @@ sd.parts.pane = (element, { props, watch }) => {
     find("unseen").textContent = unseen ? sd.say("render.unseen", { n: unseen }) : "";
     if (pending) text.append(pending);
     ghosts.clear();
+    fork();
   }
 
   function fragment(block, made, start, from, to, whole, styles) {
@@ -212,6 +213,7 @@ sd.parts.pane = (element, { props, watch }) => {
   /* What needs the whole of what is drawn: the Markdown, a few times a second while it grows. */
   let later = null;
   function settle() {
+    fork();
     if (!rendered || set === tokens.length) return;
     const now = performance.now();
     if (later || now - settle.at < RENDER_EVERY) {
@@ -333,16 +335,19 @@ sd.parts.pane = (element, { props, watch }) => {
 
   let last = {}; // of the scoreboard's values
   sd.live(pane, lane);
-  sd.on("board", (board) => { last = board; fork(); });
+  sd.on("board", (board) => {
+    last = board;
+    if (!board.running) sd.frame(fork, scroll);
+  });
   sd.on("language", fork);
   watch("value", () => sd.frame(feed, scroll));
   feed();
 
-  /* Once it is over: a label where the two texts part. */
+  /* Once it is over: a label where the two texts part. The last tokens may come after the last figures. */
   function fork() {
-    if (!last.lanes?.[lane]) return;
+    if (last.running || !last.lanes || last.run !== sd.lanes[lane].run) return;
     text.querySelector(".sd-fork")?.remove();
-    if (last.running || !last.parting) return;
+    if (!last.parting) return;
     const first = tokens.find((one) => one.position > last.parting.at);
     if (!first?.node) return;
     const label = sd.make("span", "sd-fork", sd.say("parting.here"));

@@ -139,6 +139,8 @@ window.sd = (() => {
       else queueMicrotask(draw);
     },
     sentence: ([key, params]) => kit.say(key, params),
+    /* One after the other; a Chinese full stop brings its own space. */
+    sentences: (list) => list.map(kit.sentence).join(lang === "en" ? " " : ""),
     /* A text as it came, or a sentence: what other floors say is not always known here. */
     told: (text) => (typeof text === "string" ? text : kit.sentence(text)),
     mount(name, element, props, watch, trigger) {

@@ -491,7 +491,7 @@ STRINGS = {
     "replay.0.5": "半速",
     "replay.0.25": "四分之一速",
     "replay.says": "**回放，{speed}：**{date}录于 {device}，此刻没有计算。",
-    "replay.asked": "提示词：{prompt}",
+    "replay.asked": "提示词：{prompt}。",
     "replay.gone": "此次运行已不再保留：页面只记住最近的运行，且不超过一小时。请重新运行，或从文件载入。",
     "replay.only": "仅回放，无模型",
     "refused.replay": "此页没有模型，只回放已录制的运行：请选一个示例，或在“运行记录”中选一个。",

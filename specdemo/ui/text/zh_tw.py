@@ -491,7 +491,7 @@ STRINGS = {
     "replay.0.5": "半速",
     "replay.0.25": "四分之一速",
     "replay.says": "**回放，{speed}：**{date}錄於 {device}，此刻沒有計算。",
-    "replay.asked": "提示詞：{prompt}",
+    "replay.asked": "提示詞：{prompt}。",
     "replay.gone": "此次執行已不再保留：頁面只記住最近的執行，且不超過一小時。請重新執行，或從檔案載入。",
     "replay.only": "僅回放，無模型",
     "refused.replay": "此頁沒有模型，只回放已錄製的執行：請選一個範例，或在「執行記錄」中選一個。",
