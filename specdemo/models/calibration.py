@@ -21,9 +21,9 @@ from specdemo.decoding.steps import Rule, Step
 from specdemo.models.pair_options import MAX_GAMMA
 
 PROMPT = 16  # tokens, of no sense
-ORDER, TIMES = (0, 4, 2, 8, 1, 6, 3, 5), 4
+ORDER, TIMES = (0, 4, 2, 8, 1, 6, 3, 5), 3
 LENGTHS = (*ORDER, MAX_GAMMA, *ORDER * (TIMES - 1))  # drafted by the rounds
-SECONDS = 1.2  # after which no round begins, however few have been
+SECONDS = 0.8  # after which no round begins, however few have been
 
 
 class InTurn(Policy):

@@ -8,11 +8,17 @@ from pathlib import Path
 import pytest
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from specdemo.models import choice
+from specdemo.models import calibration, choice
 from specdemo.models import pair as pair_module
 from specdemo.models.embedded import embedded_folder
 from specdemo.models.loading import load_tokenizer
 from tests.models.tiny_tokenizers import word_tokenizer
+
+
+@pytest.fixture(autouse=True)
+def few_rounds_are_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each pair that is loaded runs two, not some thirty."""
+    monkeypatch.setattr(calibration, "LENGTHS", (0, 4))
 
 
 @pytest.fixture(scope="session")

@@ -242,9 +242,12 @@ def test_in_as_many_bits_it_would_be_as_dear(target: str, ours: str, draft: str)
 
 
 @pytest.mark.parametrize("asked", ["drafter", "ngram", "ngram+drafter"])
-def test_rounds_are_timed_and_leave_all_empty(target: str, draft: str, asked: str) -> None:
+def test_rounds_are_timed_and_leave_all_empty(
+    target: str, draft: str, asked: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(calibration, "LENGTHS", (0, 3, 1, 3, 0, 1))
     pair = load_pair(spec(target, asked.replace("drafter", draft)))
-    assert sorted(pair.calibration.verify) == sorted(set(calibration.LENGTHS)), "each length has been verified"
+    assert sorted(pair.calibration.verify) == [0, 1, 3], "each length has been verified"
     assert all(seconds > 0 for seconds in pair.calibration.verify.values())
     if asked == "ngram":
         assert pair.draft_cost is None
