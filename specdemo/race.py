@@ -6,7 +6,7 @@ stream live and at every moment the two are compared at the same lane time.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from types import UnionType
@@ -181,6 +181,11 @@ def forget(pair: Pair) -> None:
     pair.drafter.forget()
 
 
+def _next(clocks: Mapping[Lane, float], running: Iterable[Lane]) -> Lane:
+    """Who is behind. Who begins also pays for what the machine still does of a start: never the baseline."""
+    return min(running, key=lambda lane: (clocks[lane], lane is Lane.BASELINE))
+
+
 def race(pair: Pair, request: Request, only: Lane | None = None) -> Iterator[LaneStep]:
     """Run both lanes to their ends, or only one; closing the generator stops the model within one step.
 
@@ -198,7 +203,7 @@ def race(pair: Pair, request: Request, only: Lane | None = None) -> Iterator[Lan
     fault: DecodingFault | None = None
     try:
         while running:
-            lane = min(running, key=clocks.get) if request.mode is Mode.RACED else next(iter(running))
+            lane = _next(clocks, running) if request.mode is Mode.RACED else next(iter(running))
             try:
                 step = next(running[lane])
             except DecodingFault as error:

@@ -80,6 +80,12 @@ def test_the_lane_whose_own_clock_is_behind_is_advanced(baseline: list[float], s
     assert not any(left.values())
 
 
+def test_what_a_start_still_costs_the_machine_is_never_the_baselines(monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds = {Lane.BASELINE: [1.0, 1.0], Lane.SPECULATIVE: [1.0, 1.0]}
+    order = [event.lane for event in raced(seconds, Mode.RACED, [], monkeypatch)]
+    assert order == [Lane.SPECULATIVE, Lane.BASELINE] * 2
+
+
 def race_events(seconds: dict[Lane, list[float]], patch: pytest.MonkeyPatch) -> Iterator:
     return raced(seconds, Mode.RACED, [], patch)
 
