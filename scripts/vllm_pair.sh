@@ -66,7 +66,7 @@ wait_for() { # wait_for PID PORT
       echo "The server for port $2 ended before it was ready: its last lines say why." >&2
       exit 1
     fi
-    sleep 1
+    sleep 0.3
   done
 }
 
