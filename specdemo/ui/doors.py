@@ -79,12 +79,12 @@ def _refuse(scope: Message, below: str, body: bytes) -> tuple[int, str] | None:
     kind, _, name = below.strip("/").partition("/")
     if kind not in POSTED:
         return 404, "Nothing can be posted here. The page takes no files; its functions are at /gradio_api/call."
-    if kind == "mcp":
-        return None
     try:
         asked = json.loads(body, parse_float=_finite, parse_constant=_finite)
     except (ValueError, RecursionError):
         return 400, "The request is not JSON, or holds a number that is none."
+    if kind == "mcp":  # which answers to whatever else it may be
+        return None
     if not isinstance(asked, dict):
         return 400, "The request is JSON, but not an object."
     if kind == "cancel":  # Gradio would wait for the next value first

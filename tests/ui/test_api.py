@@ -104,9 +104,11 @@ def test_a_malformed_request_gets_a_sentence(house: Served, path: str, body: Any
     assert answer.status_code == status and sentence in answer.json()["error"]
 
 
-@pytest.mark.parametrize("body", [b"", b"[" * 9999, b"Infinity", b'{"session_hash": 1e999}', b'{"data": [NaN]}'])
+@pytest.mark.parametrize(
+    "body", [b"", b"[" * 9999, b"Infinity", b'{"session_hash": 1e999}', b'{"data": [NaN]}', b"\xff"]
+)
 def test_so_does_what_is_no_json(house: Served, body: bytes) -> None:
-    for path in ("cancel", "call/v2/compare", "run/predict"):
+    for path in ("cancel", "call/v2/compare", "run/predict", "mcp/"):
         answer = httpx.post(f"{house.url}gradio_api/{path}", content=body)
         assert answer.status_code == 400 and answer.json()["error"].startswith("The request is not JSON")
 
