@@ -31,8 +31,7 @@ def test_whatever_is_sent_gets_an_answer_that_is_a_sentence() -> None:
     assert findings.chosen <= {"ngram", "embedded", "ngram+embedded"}
 
 
-@pytest.mark.parametrize("name", ["compare", "stream"])
-@pytest.mark.parametrize("cancels", [False, True])
+@pytest.mark.parametrize(("name", "cancels"), [("compare", False), ("stream", True)])
 def test_who_goes_or_cancels_frees_the_place_in_the_line_and_the_device_though_no_value_would_come(
     name: str, cancels: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
