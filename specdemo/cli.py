@@ -161,14 +161,12 @@ def _prompt(args: argparse.Namespace) -> str:
 def _race(console: object, pair: Pair, request: Request, prompt: str) -> tuple[RaceRecord, bool]:
     """Both lanes to their ends, or to Ctrl-C; what they wrote, and whether they were interrupted."""
     from specdemo.decoding.parting import find_parting
-    from specdemo.environment import environment
     from specdemo.models.text import Detokenizer, spelling
     from specdemo.race import Lane, race
     from specdemo.recording import Known, RaceRecord, Scribe
     from specdemo.terminal import RaceView
 
-    known = Known(pair.bits_promised, pair.padding, pair.facts, environment(str(pair.target.device)))
-    record = RaceRecord(prompt, request, known)
+    record = RaceRecord(prompt, request, Known.of(pair))
     tokenizer = pair.tokenizer
     scribes = {lane: Scribe(lane, Detokenizer(tokenizer), lambda one: spelling(tokenizer, one)) for lane in Lane}
     interrupted = False

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from specdemo.decoding.steps import Parting, Step, Stop, Trace
 from specdemo.metrics import Comparison, LaneMetrics, compare, identity_promised
 from specdemo.race import Lane, LaneStep, Request
 from specdemo.trace_files import RaceFile
+
+if TYPE_CHECKING:
+    from specdemo.models.pair import Pair
 
 HERE = "lane here"  # among the facts of a pair
 
@@ -165,12 +168,24 @@ class Recording:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is known of the pair before a race. bits, padding: see `compare`. pair, environment: plain facts."""
+    """What is known of the pair before a race. bits, padding: see `compare`. pair, environment: plain facts.
+
+    plain_seconds: of a plain step when the pair was loaded, where that was measured.
+    """
 
     bits: bool = False
     padding: float = 1.0
     pair: dict[str, str] = field(default_factory=dict)
     environment: dict[str, str] = field(default_factory=dict)
+    plain_seconds: float | None = None
+
+    @classmethod
+    def of(cls, pair: Pair) -> Known:
+        """A pair that is loaded on this machine."""
+        from specdemo.environment import environment
+
+        plain = pair.calibration and pair.calibration.verify[0]
+        return cls(pair.bits_promised, pair.padding, pair.facts, environment(str(pair.target.device)), plain)
 
     @property
     def remote(self) -> bool:

@@ -59,6 +59,7 @@ class FakePair:
     eos_ids: frozenset[int] = frozenset()
     bits_promised: bool = False
     padding: float = 1.0
+    calibration: None = None
     facts: dict[str, str] = field(default_factory=lambda: {"target": "scripted"})
     target: object = field(default_factory=lambda: SimpleNamespace(device=torch.device("cpu")))
 

@@ -32,7 +32,7 @@ def real_engine() -> Engine:
         choose=_choose,
         load=_load,
         facts=_facts,
-        known=_known,
+        known=Known.of,
         context=lambda pair: pair.context,
         encode=_encode,
         check=_check,
@@ -118,9 +118,3 @@ def _race(pair: Pair, request: Request) -> Iterator[Wrote]:
     from specdemo.models.text import Detokenizer, spelling
 
     return spelled(race(pair, request), lambda: Detokenizer(pair.tokenizer), lambda one: spelling(pair.tokenizer, one))
-
-
-def _known(pair: Pair) -> Known:
-    from specdemo.environment import environment
-
-    return Known(pair.bits_promised, pair.padding, pair.facts, environment(str(pair.target.device)))

@@ -17,6 +17,10 @@ from specdemo.ui.text import Sentence
 from specdemo.ui.text.below import passed_on
 
 MANY_IDLE_STEPS = 0.5  # share of steps without a draft from which the page says so
+COMPARED = (Speed.FASTER, Speed.EQUAL, Speed.SLOWER)
+BUSY = 1.5  # plain steps of this run over those when the pair was loaded, from which the page says so
+MORE = 1.05  # of what its tokens a pass allow, from which a speedup is the machine's
+EARLY = 8  # tokens of a lane before which a speedup is chance
 
 
 def scoreboard() -> Part:
@@ -34,7 +38,7 @@ def account(record: RaceRecord, comparison: Comparison, *, over: bool, stopped: 
     """The board of a run under way, or over."""
     baseline, speculative = (record.metrics(lane) for lane in (Lane.BASELINE, Lane.SPECULATIVE))
     speed, said = comparison.speed, verdict(record, comparison, over=over and not stopped)
-    shown = speed in (Speed.FASTER, Speed.EQUAL, Speed.SLOWER) and said[0] != "remote.broken"
+    shown = speed in COMPARED and said[0] not in ("remote.broken", "live.early")
     board: dict[str, Any] = {
         "verdict": said,
         "more": more(record, comparison, over=over, stopped=stopped),
@@ -57,6 +61,8 @@ def verdict(record: RaceRecord, comparison: Comparison, *, over: bool) -> Senten
     speed = comparison.speed
     if speed is Speed.FAULT:
         return fault(comparison)
+    if speed in COMPARED and not over and min(record.metrics(lane).tokens for lane in Lane) < EARLY:
+        return ("live.early", {})
     said = remote_says.verdict(record, comparison, over=over) if record.known.remote else None
     if said is not None:
         return said
@@ -115,9 +121,26 @@ def more(record: RaceRecord, comparison: Comparison, *, over: bool, stopped: boo
         said.append(("verdict.sampled", {}))
     elif comparison.identical and temperature and baseline.tokens == speculative.tokens:
         said.append(("verdict.seeded", {"temperature": f"{temperature:g}"}))
+    said += unsteady(record, comparison)
     unpaid = speculative.steps_without_draft[Why.DOES_NOT_PAY] / max(speculative.target_passes, 1)
     if comparison.speed is not Speed.NO_SPECULATION and unpaid >= MANY_IDLE_STEPS:
         said.append(("verdict.unpaid", {"share": figures.share(unpaid)}))
+    return said
+
+
+def unsteady(record: RaceRecord, comparison: Comparison) -> list[Sentence]:
+    """Where the figures speak of the machine's moments, too: it was slow, or slower for one lane than for the other.
+
+    No lane is faster than its tokens a pass: a pass that verifies takes as long as a plain one, or longer.
+    """
+    baseline, loaded = record.metrics(Lane.BASELINE), record.known.plain_seconds
+    now = (baseline.decode_seconds or 0.0) / max(baseline.tokens - 1, 1)
+    said: list[Sentence] = []
+    if loaded and now >= BUSY * loaded:
+        said.append(("verdict.busy", {"now": figures.milliseconds(now), "loaded": figures.milliseconds(loaded)}))
+    tokens, plain = comparison.tokens_per_target_pass, record.known.padding == 1.0 and not record.known.remote
+    if plain and comparison.drafts_told and (comparison.speedup or 0.0) > MORE * (tokens or 1.0):
+        said.append(("verdict.uneven", {"tokens": f"{tokens:.2f}"}))
     return said
 
 

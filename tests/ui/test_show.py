@@ -15,6 +15,7 @@ from specdemo.recording import Known, RaceRecord, Wrote
 from specdemo.ui.runs import Run
 from specdemo.ui.show import Show
 from specdemo.ui.worker import Began, Ended, Refused, Waiting
+from tests.ui import synthetic
 from tests.ui.synthetic import Synthetic
 
 REQUEST = Request(prompt_ids=(1, 2), max_new_tokens=64)
@@ -30,10 +31,16 @@ def board_of(show: Show) -> dict[str, Any]:
     return json.loads(show.values[2])
 
 
-def shown(script: Synthetic, request: Request = REQUEST, ended: Ended | None = None, steps: int | None = None) -> Show:
+def shown(
+    script: Synthetic,
+    request: Request = REQUEST,
+    ended: Ended | None = None,
+    steps: int | None = None,
+    plain_seconds: float | None = None,
+) -> Show:
     """A run of the script, or its first steps."""
     show = Show(Run(RaceRecord("Tell me", request)))
-    show.take([Began(request, Known(script.bits))])
+    show.take([Began(request, Known(script.bits, plain_seconds=plain_seconds))])
     for one in list(script.race(request))[:steps]:
         texts = tuple(script.words[token.id] for token in one.step.tokens)
         drafts = tuple(script.words[drafted.id] for drafted in one.step.drafted)
@@ -61,6 +68,32 @@ def test_while_it_runs_it_says_so_far() -> None:
     assert verdict(show) == "live.faster"
     assert board_of(show)["figures"]["same"]["say"][0] == "same.live"
     assert board_of(show)["lanes"]["baseline"]["note"][0] == "pane.behind"
+
+
+def test_the_first_tokens_make_no_speedup() -> None:
+    early = [shown(Synthetic(), steps=steps) for steps in range(3, 10)]
+    few = [show for show in early if min(show.record.metrics(lane).tokens for lane in Lane) < 8]
+    assert len(few) > 2 and {verdict(show) for show in few} == {"starting", "live.early"}
+    assert {board_of(show)["speed"] for show in few} == {None}
+
+
+def test_a_machine_that_was_busy_is_said_with_what_a_plain_step_took_when_the_pair_was_loaded() -> None:
+    def busy(plain_seconds: float | None) -> list[str]:
+        return [key for key, _ in board_of(shown(Synthetic(), ended=Ended(False), plain_seconds=plain_seconds))["more"]]
+
+    plain = shown(Synthetic(), ended=Ended(False)).record.metrics(Lane.BASELINE)
+    step = plain.decode_seconds / (plain.tokens - 1)
+    assert "verdict.busy" in busy(step / 2)
+    assert not {"verdict.busy"} & {*busy(step), *busy(step / 1.4), *busy(None)}
+
+
+def test_a_speedup_that_no_draft_can_give_is_said_to_be_the_machines(monkeypatch: pytest.MonkeyPatch) -> None:
+    def said() -> list[str]:
+        return [key for key, _ in board_of(shown(Synthetic(), ended=Ended(False)))["more"]]
+
+    assert "verdict.uneven" not in said()
+    monkeypatch.setattr("tests.ui.synthetic.PLAIN", 5 * synthetic.PLAIN)
+    assert "verdict.uneven" in said()
 
 
 def test_no_speedup_is_shown_of_plain_decoding_over_itself() -> None:

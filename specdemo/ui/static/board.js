@@ -17,7 +17,8 @@ sd.parts.board = (element, { props, watch, trigger }) => {
     score.classList.toggle("sd-asks", board.mood === "refused");
     find("speed-note").textContent = board.speedNote ? sd.sentence(board.speedNote) : "";
     sd.rich(find("verdict"), sd.sentence(board.verdict ?? ["intro", {}]));
-    find("more").replaceChildren(...(board.more ?? []).map((one) => {
+    const kept = board.figures ? [["intro.kept", {}]] : []; // who comes now has not read what stood here before the run
+    find("more").replaceChildren(...[...(board.more ?? []), ...kept].map((one) => {
       const said = sd.make("span");
       sd.rich(said, sd.sentence(one));
       return said;

@@ -291,7 +291,8 @@ sd.parts.pane = (element, { props, watch }) => {
     if (!getSelection().isCollapsed) return; // a selection that ends here
     current = +node.dataset.i;
     sd.glass.open(lane, tokens[current].step.number, { token: tokens[current] });
-    sd.tooltip.show(node, tokens[current], tokens[current].step);
+    if (event.pointerType === "touch") sd.tooltip.show(node, tokens[current], tokens[current].step);
+    else sd.tooltip.hide(); // a pointer has read it; it would cover what opens, which says more
   });
   text.addEventListener("blur", sd.tooltip.hide);
   text.addEventListener("keydown", (event) => {

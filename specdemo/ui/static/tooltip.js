@@ -1,5 +1,6 @@
 /* One tooltip for every token of both panes, and for what a figure means: opened by pointer, focus, arrow keys or tap. */
 sd.tooltip = (() => {
+  const MOST = 4; // refused drafts that are listed: all of them stand under glass
   let tip = null;
   let shown = null;
 
@@ -42,12 +43,14 @@ sd.tooltip = (() => {
   function refusals(step) {
     tip.append(sd.make("p", "sd-tip-sub", sd.say("tip.refused")));
     const list = sd.make("ul");
-    for (const draft of step.refused) {
+    const shown = step.refused.slice(0, MOST);
+    for (const draft of shown) {
       const item = sd.make("li");
       item.append(sd.make("s", "sd-no", visible(draft.text)));
       item.append(draft.judged ? `  q ${sd.probability(draft.q)}, p ${sd.probability(draft.p)}` : `  ${sd.say("tip.unreached")}`);
       list.append(item);
     }
+    if (step.refused.length > MOST) list.append(sd.make("li", "", sd.say("tip.others", { n: step.refused.length - MOST })));
     tip.append(list);
   }
 

@@ -15,7 +15,7 @@ sd.tour = (() => {
   });
 
   const done = () => ["done", "stopped"].includes(board.state) && board.figures;
-  const verdict = () => (done() && board.verdict ? sd.sentence(board.verdict) : sd.say("tour.4.none"));
+  const verdict = () => (done() && board.verdict ? sd.sentence(board.verdict) : sd.say(board.running ? "tour.4.running" : "tour.4.none"));
 
   function identity() {
     const same = done() && board.figures.same;

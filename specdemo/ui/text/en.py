@@ -37,7 +37,9 @@ STRINGS = {
     "intro": "**Speculative decoding:** a small draft guesses the next tokens; the model checks them all in one pass. "
     "Same text, fewer passes.",
     "speedup": "Speedup",
-    "speedup.note": "decoding; {e2e}× end to end",
+    "intro.kept": "A small, cheap draft guesses the next tokens (words or parts of words); the model checks them all "
+    "in one pass and keeps only what it would have written itself.",
+    "speedup.note": "decoding; {e2e}× end to end, prompt included",
     "speedup.live": "So far, clocks at {seconds} s",
     "speedup.none": "No speedup to show",
     "baseline": "Baseline",
@@ -79,6 +81,7 @@ STRINGS = {
     "verdict.slower": "**Slower, {speedup}×:** each verification ({verify} ms) produced {tokens} tokens, "
     "and {needed} are needed to pay for it.",
     "verdict.equal": "**No difference, {speedup}×:** verification cost what the accepted drafts saved.",
+    "live.early": "**Measuring:** the first tokens say little.",
     "live.faster": "**{speedup}× faster so far:** each verification ({verify} ms) produces {tokens} tokens; "
     "drafting takes {share} % of the time.",
     "live.slower": "**Slower so far, {speedup}×:** each verification ({verify} ms) produces {tokens} tokens, "
@@ -120,6 +123,9 @@ STRINGS = {
     "neighbouring {dtype} numbers there {spacing}.",
     "parting.show": "How both go on",
     "verdict.unpaid": "In {share} % of the steps a draft was not expected to pay, so they decoded plainly.",
+    "verdict.busy": "The machine was busy: a plain step took {now} ms, and {loaded} ms when the pair was loaded.",
+    "verdict.uneven": "That is more than {tokens} tokens a pass allow: "
+    "plain steps met slower moments of the machine. Run it again.",
     "verdict.fellback": "Plain decoding from token {at} on: the draft-length policy gave drafting up.",
     # refusals and failures
     "refused": "**Cannot run this:** {message}",
@@ -212,7 +218,8 @@ STRINGS = {
     "tip.q": "q, draft",
     "tip.raw": "p before temperature",
     "tip.refused": "Refused here",
-    "tip.unreached": "never judged",
+    "tip.others": "and {n} more",
+    "tip.unreached": "never reached",
     "tip.split": "Spelled by {n} tokens",
     "tip.drafted": "drafted {k} of γ {gamma}",
     "tip.why.prefill": "from the prompt's own pass",
@@ -464,6 +471,7 @@ STRINGS = {
     "tour.4.text": "The speedup is measured in this run, each lane on its own clock. Where drafts are wrong too "
     "often it falls below 1, and the sentence beside it says why.",
     "tour.4.none": "No run yet: the figures appear here once both lanes have written.",
+    "tour.4.running": "Still running: the figures settle as both lanes write.",
     "tour.5": "Whether the text changed",
     "tour.5.text": "The two texts are compared token by token. A draft can only save passes: what is kept is what "
     "the model writes by itself.",

@@ -31,7 +31,8 @@ STRINGS = {
     "busy": "正在运行。请先按停止，或等它结束。",
     "intro": "**投机解码：**小草稿先猜后面几个词元，模型一次前向全部检查。文本不变，前向更少。",
     "speedup": "加速",
-    "speedup.note": "解码；全程 {e2e}×",
+    "intro.kept": "小而便宜的草稿先猜后面几个词元（词或词的一部分）；模型一次前向全部检查，只留下它自己也会写的。",
+    "speedup.note": "解码；含提示词的全程 {e2e}×",
     "speedup.live": "到目前为止，时钟 {seconds} 秒",
     "speedup.none": "没有可显示的加速",
     "baseline": "基线",
@@ -72,6 +73,7 @@ STRINGS = {
     "verdict.slower": "**变慢，为基线的 {speedup} 倍：**每次验证（{verify} 毫秒）产出 {tokens} 个词元，"
     "要 {needed} 个才回本。",
     "verdict.equal": "**没有差别，{speedup} 倍：**草稿省下的时间，验证又用掉了。",
+    "live.early": "**正在测量：**最初几个词元说明不了什么。",
     "live.faster": "**至此速度为基线的 {speedup} 倍：**每次验证（{verify} 毫秒）产出 {tokens} 个词元，"
     "起草占 {share} % 的时间。",
     "live.slower": "**至此变慢，为基线的 {speedup} 倍：**每次验证（{verify} 毫秒）产出 {tokens} 个词元，"
@@ -109,6 +111,8 @@ STRINGS = {
     "{spacing}。",
     "parting.show": "两道各自接着写什么",
     "verdict.unpaid": "在 {share} % 的步里，预计起草不合算，因而普通解码。",
+    "verdict.busy": "机器正忙：普通一步用了 {now} 毫秒，而加载时只需 {loaded} 毫秒。",
+    "verdict.uneven": "这超过了每次前向 {tokens} 个词元所能带来的：普通单步碰上了机器较慢的时刻。请再运行一次。",
     "verdict.fellback": "自第 {at} 个词元起为普通解码：草稿长度策略已放弃起草。",
     "refused": "**无法运行：**{message}",
     "failed": "**运行失败：**{message}",
@@ -190,6 +194,7 @@ STRINGS = {
     "tip.q": "q，草稿",
     "tip.raw": "施加温度前的 p",
     "tip.refused": "此处被拒",
+    "tip.others": "另有 {n} 个",
     "tip.unreached": "未被评判",
     "tip.split": "由 {n} 个词元拼成",
     "tip.drafted": "γ {gamma}，起草 {k} 个",
@@ -420,6 +425,7 @@ STRINGS = {
     "tour.4": "快了多少",
     "tour.4.text": "加速就在这次运行中测得，每道各用自己的时钟。草稿错得太多时会低于 1，旁边的句子会说明原因。",
     "tour.4.none": "尚未运行：两道写出词元后，数字会出现在这里。",
+    "tour.4.running": "仍在运行：两道继续写，数字会渐渐稳定。",
     "tour.5": "文本变了没有",
     "tour.5.text": "两份文本逐词元比较。草稿只能省下前向：留下来的，就是模型自己会写的。",
     "tour.5.none": "运行之后，这里会说明两份文本是否相同；若不同，从何处起、为什么。",

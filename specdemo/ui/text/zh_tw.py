@@ -31,7 +31,8 @@ STRINGS = {
     "busy": "正在執行。請先按停止，或等它結束。",
     "intro": "**投機解碼：**小草稿先猜後面幾個詞元，模型一次前向全部檢查。文字不變，前向更少。",
     "speedup": "加速",
-    "speedup.note": "解碼；全程 {e2e}×",
+    "intro.kept": "小而便宜的草稿先猜後面幾個詞元（詞或詞的一部分）；模型一次前向全部檢查，只留下它自己也會寫的。",
+    "speedup.note": "解碼；含提示詞的全程 {e2e}×",
     "speedup.live": "到目前為止，時鐘 {seconds} 秒",
     "speedup.none": "沒有可顯示的加速",
     "baseline": "基線",
@@ -72,6 +73,7 @@ STRINGS = {
     "verdict.slower": "**變慢，為基線的 {speedup} 倍：**每次驗證（{verify} 毫秒）產出 {tokens} 個詞元，"
     "要 {needed} 個才回本。",
     "verdict.equal": "**沒有差別，{speedup} 倍：**草稿省下的時間，驗證又用掉了。",
+    "live.early": "**正在測量：**最初幾個詞元說明不了什麼。",
     "live.faster": "**至此速度為基線的 {speedup} 倍：**每次驗證（{verify} 毫秒）產出 {tokens} 個詞元，"
     "起草佔 {share} % 的時間。",
     "live.slower": "**至此變慢，為基線的 {speedup} 倍：**每次驗證（{verify} 毫秒）產出 {tokens} 個詞元，"
@@ -109,6 +111,8 @@ STRINGS = {
     "{spacing}。",
     "parting.show": "兩道各自接著寫什麼",
     "verdict.unpaid": "在 {share} % 的步裡，預計起草不划算，因而普通解碼。",
+    "verdict.busy": "機器正忙：普通一步用了 {now} 毫秒，而載入時只需 {loaded} 毫秒。",
+    "verdict.uneven": "這超過了每次前向 {tokens} 個詞元所能帶來的：普通單步碰上了機器較慢的時刻。請再執行一次。",
     "verdict.fellback": "自第 {at} 個詞元起為普通解碼：草稿長度策略已放棄起草。",
     "refused": "**無法執行：**{message}",
     "failed": "**執行失敗：**{message}",
@@ -190,6 +194,7 @@ STRINGS = {
     "tip.q": "q，草稿",
     "tip.raw": "施加溫度前的 p",
     "tip.refused": "此處被拒",
+    "tip.others": "另有 {n} 個",
     "tip.unreached": "未被評判",
     "tip.split": "由 {n} 個詞元拼成",
     "tip.drafted": "γ {gamma}，起草 {k} 個",
@@ -420,6 +425,7 @@ STRINGS = {
     "tour.4": "快了多少",
     "tour.4.text": "加速就在這次執行中測得，每道各用自己的時鐘。草稿錯得太多時會低於 1，旁邊的句子會說明原因。",
     "tour.4.none": "尚未執行：兩道寫出詞元後，數字會出現在這裡。",
+    "tour.4.running": "仍在執行：兩道繼續寫，數字會漸漸穩定。",
     "tour.5": "文字變了沒有",
     "tour.5.text": "兩份文字逐詞元比較。草稿只能省下前向：留下來的，就是模型自己會寫的。",
     "tour.5.none": "執行之後，這裡會說明兩份文字是否相同；若不同，從何處起、為什麼。",
