@@ -221,7 +221,9 @@ def test_a_token_that_looks_like_markup_or_a_key_is_shown_as_it_is(demo: Demo, p
     demo.script.cut = ["Here", " <img src=x onerror=alert(1)>", "@title", " ${1}", "\n", " end"] * 6
     demo.script.agreement = 0.5
     run(page)
-    for step in range(1, page.evaluate("sd.lanes.speculative.count") + 1):
+    count = sum(one.lane is Lane.SPECULATIVE for one in demo.script.steps)
+    page.wait_for_function("count => sd.lanes.speculative.count === count", arg=count)
+    for step in range(1, count + 1):
         page.evaluate("step => sd.glass.open('speculative', step)", step)
     page.wait_for_function("() => document.querySelector('[data-glass=where]').textContent !== ''")
     written = page.locator(".sd-glass").inner_html()

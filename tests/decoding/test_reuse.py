@@ -156,7 +156,7 @@ def test_a_run_that_builds_upon_nothing_leaves_nothing_of_the_one_before(
     pair = ToyPair(runner(model), runner(model), drafter(model))
     request = Request(prompt_ids=PROMPT, gamma=4, max_new_tokens=8)
     answer(pair, request)
-    stopped = race(pair, replace(request, prompt_ids=(60, *PROMPT), gamma=gamma))
+    stopped = race(pair, replace(request, prompt_ids=(60, 61, *PROMPT), gamma=gamma))
     next(stopped)
     stopped.close()
     ids = torch.tensor(PROMPT)
