@@ -241,6 +241,9 @@ class Comparison:
         return Speed.FASTER if self.speedup > EQUAL_TO else Speed.SLOWER
 
 
+COMPARED = (Speed.FASTER, Speed.EQUAL, Speed.SLOWER)  # where a speedup is shown
+
+
 def identity_promised(rule: Rule, temperature: float) -> bool:
     """Greedy and shared noise promise the same words in both lanes; rejection and block only the same distribution."""
     return rule is Rule.SHARED_NOISE or temperature == 0
@@ -264,12 +267,13 @@ def compare(
     """
     plain_seconds = _ratio(baseline.decode_seconds, padding)
     told = None not in (baseline.told_tokens, speculative.told_tokens)
-    plain_rate = _ratio(baseline.decoded, plain_seconds) if told else None
+    whole = told and Stop.FAULT not in (baseline.stop, speculative.stop)  # nothing is concluded from half an answer
+    plain_rate = _ratio(baseline.decoded, plain_seconds) if whole else None
     return Comparison(
         speedup=_ratio(speculative.tokens_per_second, plain_rate),
         end_to_end_speedup=_ratio(
             speculative.end_to_end_tokens_per_second,
-            _ratio(baseline.told_tokens, _plus(baseline.prefill_seconds, plain_seconds)),
+            _ratio(baseline.told_tokens, _plus(baseline.prefill_seconds, plain_seconds)) if whole else None,
         ),
         identity_promised=promised,
         bits_promised=bits,

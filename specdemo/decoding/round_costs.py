@@ -76,7 +76,8 @@ class Costs:
 
     The machine has slow and fast minutes, which meet all lengths alike: a pace, by which every time is divided first,
     so that a length that was tried long ago is not believed dear for it. Each length's own times then correct what the
-    calibration says of it, and so do the drafter's. All are medians of the last times.
+    calibration says of it, and so do the drafter's. All are medians of the last times. What every length that is tried
+    has in common is taken for the pace: a run that stays with one length corrects nothing.
     """
 
     TRUST = 3  # times that the calibration stands for

@@ -59,7 +59,7 @@ def is_whole(folder: Path) -> bool:
     try:
         sizes = json.loads((folder / MANIFEST).read_text("utf-8"))["bytes"]
         return all((folder / file).stat().st_size == size for file, size in sizes.items())
-    except (OSError, ValueError, KeyError):
+    except (OSError, ValueError, KeyError, AttributeError, TypeError):  # the last two of JSON that is no manifest
         return False
 
 
@@ -73,7 +73,7 @@ def verdict_on(folder: Path) -> str:
         if sums is None:
             return f"in {folder}; its SHA-256 were not written down: to know more, {again}"
         found = _sums(folder / name for name in sums)
-    except (OSError, ValueError):
+    except (OSError, ValueError, AttributeError, TypeError):
         return f"damaged: {again}"
     damaged = [name for name in sums if sums[name] != found[name]]
     return (

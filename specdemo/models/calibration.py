@@ -10,10 +10,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from specdemo.decoding.draft_length import Policy
 from specdemo.decoding.drafter import Draft, Drafter, Draw
 from specdemo.decoding.ending import Ending, Limits
 from specdemo.decoding.params import SamplingParams
+from specdemo.decoding.policy import Policy
 from specdemo.decoding.round_costs import Calibration
 from specdemo.decoding.runner import Runner
 from specdemo.decoding.speculative import speculative
@@ -74,7 +74,7 @@ def calibrate(target: Runner, drafter: Drafter | None) -> Calibration | None:
     next(lane)  # the prompt's own
     for _, step in zip(LENGTHS, lane, strict=False):
         steps.append(step)
-        if sum(one.seconds for one in steps) > SECONDS:
+        if len(steps) > 1 and sum(one.seconds for one in steps) > SECONDS:  # less tells nothing
             break
     lane.close()
     target.rewind(0)

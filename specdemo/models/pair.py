@@ -322,7 +322,7 @@ def _with_drafter(weights: PairWeights, before: Pair | None, progress: Progress,
             measured = probe(target)
         if target.device.type == "cuda":
             warm_up(target, twin, drafter)
-        progress(None, "Measuring a drafted token")
+        progress(None, "Timing rounds of each draft length")
         own = drafter.model if isinstance(drafter, CombinedDrafter) else drafter
         calibration = calibrate(twin, None if draft is None else own)
     except RunnerRefused as error:

@@ -21,7 +21,7 @@ from specdemo.option_names import dashed
 from specdemo.race import Lane, Mode, Request, RequestRefused, check_settings
 from specdemo.race_options import add_race_options, race_request
 from specdemo.recording import RaceRecord
-from specdemo.remote import racing, telling
+from specdemo.remote import racing
 from specdemo.remote.facts import Provenance
 from specdemo.remote.faults import RemoteFault
 from specdemo.remote.mixed import MixedPair
@@ -107,10 +107,8 @@ def show(console: Console, record: RaceRecord, lanes: dict[Lane, AnyLane]) -> No
     terminal.say(console, terminal.panes(console, record.lanes, record.request.stop_strings))
     if speculative is None or speculative.provenance is not Provenance.UNKNOWN:
         terminal.say(console, terminal.legend(record.lanes[Lane.SPECULATIVE]), "")
-    comparison, alike = record.comparison, record.known.here is None
-    if telling.broken(record):
-        comparison = replace(comparison, speedup=None, end_to_end_speedup=None)
-    terminal.say(console, terminal.summary(record.lanes, comparison, alike=alike), "")
+    alike = record.known.here is None
+    terminal.say(console, terminal.summary(record.lanes, record.comparison, alike=alike), "")
     faults = [f"{lane.value.capitalize()}: {one.fault}" for lane, one in racing.served(lanes).items() if one.fault]
     terminal.say(console, *verdict(record), *faults, *notes(record))
 

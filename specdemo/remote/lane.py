@@ -129,9 +129,10 @@ class RemoteLane:
     def settle(self, server_times: bool) -> list[Wrote]:
         """The lane's steps with all that can be known of them. server_times: by the server's clock, not by arrivals."""
         arrivals = self._retokenise(list(self.arrivals))  # one that was stopped may still be arriving
+        rounds = self._rounds  # and be judged meanwhile
         steps = []
         for i, (arrival, seconds) in enumerate(zip(arrivals, self._seconds(arrivals, server_times), strict=True)):
-            wrote = self._wrote(arrival, self._rounds and self._rounds[i], seconds)
+            wrote = self._wrote(arrival, rounds and rounds[i], seconds)
             if i == 0:
                 wrote = replace(wrote, step=replace(wrote.step, why=Why.PREFILL))
             steps.append(wrote)

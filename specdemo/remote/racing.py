@@ -61,15 +61,15 @@ class RemotePair:
 
     def look_again(self) -> None:
         """Before a run: is what was connected still there? Raises RemoteFault; what is there now is raced next time."""
-        before = self.model, self.context
+        model, context = self.model, self.context
         self.model, self.context = _agreed(self.endpoints, self.named, self.target)
-        if self.model != before[0]:
+        if self.model != model:
             raise RemoteFault(
-                f"The servers serve {short(self.model)} now, not {short(before[0])}: run again to race that, or start "
-                f"them with {short(before[0])}."
+                f"The servers serve {short(self.model)} now, not {short(model)}: run again to race that, or start "
+                f"them with {short(model)}."
             )
-        if self.context != before[1]:
-            now, then = (f"{n:,}" if n else "an unknown number of" for n in (self.context, before[1]))
+        if self.context != context:
+            now, then = (f"{n:,}" if n else "an unknown number of" for n in (self.context, context))
             raise RemoteFault(
                 f"The servers hold {now} tokens now, not {then}: run again with that, or start them with the "
                 "--max-model-len that they had."

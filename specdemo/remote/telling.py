@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from specdemo.decoding.steps import Stop
-from specdemo.metrics import Comparison, Speed
+from specdemo.metrics import COMPARED, Comparison, Speed
 from specdemo.race import Lane, Mode
 from specdemo.recording import Known, RaceRecord
 from specdemo.remote.facts import COUNTED, NO_IDS, SERVER, Provenance, one_server
@@ -32,7 +32,7 @@ def verdict(record: RaceRecord, comparison: Comparison, *, over: bool) -> Fact |
         return "broken", {}
     if over and speed is Speed.NO_SPECULATION:
         return "none", {}
-    if speed not in (Speed.FASTER, Speed.EQUAL, Speed.SLOWER):
+    if speed not in COMPARED:
         return None
     values: dict[str, Any] = {"speedup": comparison.speedup}
     if known.here is not None:

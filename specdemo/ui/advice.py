@@ -9,7 +9,7 @@ from collections.abc import Collection
 from typing import Any
 
 from specdemo.decoding.steps import DraftLength, Why
-from specdemo.metrics import Comparison, LaneMetrics, Speed, cost_model
+from specdemo.metrics import COMPARED, Comparison, LaneMetrics, Speed, cost_model
 from specdemo.models.pair_options import EMBEDDED, MAX_GAMMA, NGRAM
 from specdemo.race import Lane
 from specdemo.recording import RaceRecord
@@ -28,7 +28,7 @@ def reasons(record: RaceRecord, comparison: Comparison) -> list[Sentence]:
     """What explains the speed of a run that is over; at most two sentences, the heaviest first."""
     speculative = record.metrics(Lane.SPECULATIVE)
     passes = speculative.target_passes
-    if comparison.speed not in (Speed.FASTER, Speed.EQUAL, Speed.SLOWER) or not passes or record.known.remote:
+    if comparison.speed not in COMPARED or not passes or record.known.remote:
         return []
     said: list[Sentence] = []
     found = 1 - speculative.steps_without_draft[Why.NO_MATCH] / passes

@@ -7,12 +7,10 @@ from __future__ import annotations
 from typing import Any
 
 from specdemo.decoding.steps import Stop
-from specdemo.metrics import Comparison, LaneMetrics, Speed, cost_model
+from specdemo.metrics import COMPARED, Comparison, LaneMetrics, cost_model
 from specdemo.race import Lane
 from specdemo.recording import RaceRecord
 from specdemo.ui import figures
-
-COUNTED = (Speed.FASTER, Speed.EQUAL, Speed.SLOWER)
 
 
 def chart_figures(record: RaceRecord, comparison: Comparison) -> dict[str, Any]:
@@ -42,7 +40,7 @@ def _model(record: RaceRecord, comparison: Comparison) -> dict[str, float] | Non
     """The cost model that this run measured, and where the run itself stands."""
     baseline, speculative = (record.metrics(lane) for lane in (Lane.BASELINE, Lane.SPECULATIVE))
     model = cost_model(baseline, speculative, padding=record.known.padding)
-    if model is None or comparison.speed not in COUNTED or record.known.remote:
+    if model is None or comparison.speed not in COMPARED or record.known.remote:
         return None
     measured = {"gamma": record.request.gamma, "speedup": round(comparison.speedup or 0, 3)}
     names = ("alpha", "c", "slope", "o", "drafts")
@@ -52,7 +50,7 @@ def _model(record: RaceRecord, comparison: Comparison) -> dict[str, float] | Non
 def _paid(record: RaceRecord, comparison: Comparison) -> dict[str, float] | None:
     """Tokens a second of paid time: the prompt's pass included, the baseline as fast as it can be had."""
     rate, speedup = record.metrics(Lane.SPECULATIVE).end_to_end_tokens_per_second, comparison.end_to_end_speedup
-    if not rate or not speedup or comparison.speed not in COUNTED or record.known.here:
+    if not rate or not speedup or comparison.speed not in COMPARED or record.known.here:
         return None
     return {"baseline": round(rate / speedup, 3), "speculative": round(rate, 3)}
 

@@ -11,11 +11,10 @@ from typing import Any
 
 from specdemo import trace_files
 from specdemo.decoding.steps import Step, Stop
-from specdemo.metrics import LaneMetrics
+from specdemo.metrics import COMPARED, LaneMetrics
 from specdemo.race import Lane
 from specdemo.recording import RaceRecord
 from specdemo.ui import advice, figures, scoreboard
-from specdemo.ui.charts import COUNTED
 from specdemo.ui.runs import Run
 from specdemo.ui.text import Sentence, say, tell
 
@@ -28,7 +27,7 @@ def row(run: Run, source: str = "run") -> dict[str, Any]:
     """Of the table: figures to sort by, and as they are written. source: run, recorded, or file."""
     record, comparison = run.record, run.record.comparison
     baseline, speculative = (record.metrics(lane) for lane in (Lane.BASELINE, Lane.SPECULATIVE))
-    counted = comparison.speed in COUNTED
+    counted = comparison.speed in COMPARED
     rate, length = speculative.draft_acceptance_rate, speculative.mean_acceptance_length
     return {
         "run": run.number,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from specdemo.decoding.steps import Origin, Parting, Why
-from specdemo.metrics import Comparison, LaneMetrics, Sameness, Speed
+from specdemo.metrics import COMPARED, Comparison, LaneMetrics, Sameness, Speed
 from specdemo.race import Lane, Mode
 from specdemo.recording import RaceRecord
 from specdemo.ui import figures, remote_says
@@ -17,8 +17,8 @@ from specdemo.ui.text import Sentence
 from specdemo.ui.text.below import passed_on
 
 MANY_IDLE_STEPS = 0.5  # share of steps without a draft from which the page says so
-COMPARED = (Speed.FASTER, Speed.EQUAL, Speed.SLOWER)
 BUSY = 1.5  # plain steps of this run over those when the pair was loaded, from which the page says so
+SHORT = 1024  # tokens up to which a plain step takes what it took over a few when the pair was loaded
 MORE = 1.05  # of what its tokens a pass allow, from which a speedup is the machine's
 EARLY = 8  # tokens of a lane before which a speedup is chance
 
@@ -37,10 +37,10 @@ def message(key: str, **params: str | Sentence) -> dict[str, Any]:
 def account(record: RaceRecord, comparison: Comparison, *, over: bool, stopped: bool) -> dict[str, Any]:
     """The board of a run under way, or over."""
     baseline, speculative = (record.metrics(lane) for lane in (Lane.BASELINE, Lane.SPECULATIVE))
-    speed, said = comparison.speed, verdict(record, comparison, over=over and not stopped)
-    shown = speed in COMPARED and said[0] not in ("remote.broken", "live.early")
+    speed, over_all = comparison.speed, over and not stopped
+    shown = speed in COMPARED and not early(record, over=over_all)
     board: dict[str, Any] = {
-        "verdict": said,
+        "verdict": verdict(record, comparison, over=over_all),
         "more": more(record, comparison, over=over, stopped=stopped),
         "mood": "fault" if speed is Speed.FAULT else "calm",
         "speed": figures.times(comparison.speedup) if shown else None,
@@ -49,11 +49,16 @@ def account(record: RaceRecord, comparison: Comparison, *, over: bool, stopped: 
         if shown and record.known.here
         else speed_note(baseline, speculative, comparison, shown=shown, over=over),
         "clocks": remote_says.clocks(record.known),
-        "figures": six_figures(baseline, speculative, comparison, over=over and not stopped),
+        "figures": six_figures(baseline, speculative, comparison, over=over_all),
         "origins": {origin: speculative.tokens_by_origin[origin] for origin in Origin if origin is not Origin.UNKNOWN}
         | {"refused": speculative.judged - speculative.accepted},
     }
     return board
+
+
+def early(record: RaceRecord, *, over: bool) -> bool:
+    """Whether a lane has written so little that a ratio would be chance."""
+    return not over and min(record.metrics(lane).tokens for lane in Lane) < EARLY
 
 
 def verdict(record: RaceRecord, comparison: Comparison, *, over: bool) -> Sentence:
@@ -61,7 +66,7 @@ def verdict(record: RaceRecord, comparison: Comparison, *, over: bool) -> Senten
     speed = comparison.speed
     if speed is Speed.FAULT:
         return fault(comparison)
-    if speed in COMPARED and not over and min(record.metrics(lane).tokens for lane in Lane) < EARLY:
+    if speed in COMPARED and early(record, over=over):
         return ("live.early", {})
     said = remote_says.verdict(record, comparison, over=over) if record.known.remote else None
     if said is not None:
@@ -134,12 +139,13 @@ def unsteady(record: RaceRecord, comparison: Comparison) -> list[Sentence]:
     No lane is faster than its tokens a pass: a pass that verifies takes as long as a plain one, or longer.
     """
     baseline, loaded = record.metrics(Lane.BASELINE), record.known.plain_seconds
-    now = (baseline.decode_seconds or 0.0) / max(baseline.tokens - 1, 1)
+    now = (baseline.decode_seconds or 0.0) / max(baseline.target_passes, 1)
+    short = len(record.request.prompt_ids) + baseline.tokens <= SHORT
     said: list[Sentence] = []
-    if loaded and now >= BUSY * loaded:
+    if loaded and short and now >= BUSY * loaded:
         said.append(("verdict.busy", {"now": figures.milliseconds(now), "loaded": figures.milliseconds(loaded)}))
     tokens, plain = comparison.tokens_per_target_pass, record.known.padding == 1.0 and not record.known.remote
-    if plain and comparison.drafts_told and (comparison.speedup or 0.0) > MORE * (tokens or 1.0):
+    if plain and tokens and (comparison.speedup or 0.0) > MORE * tokens:
         said.append(("verdict.uneven", {"tokens": f"{tokens:.2f}"}))
     return said
 

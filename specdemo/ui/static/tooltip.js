@@ -43,8 +43,7 @@ sd.tooltip = (() => {
   function refusals(step) {
     tip.append(sd.make("p", "sd-tip-sub", sd.say("tip.refused")));
     const list = sd.make("ul");
-    const shown = step.refused.slice(0, MOST);
-    for (const draft of shown) {
+    for (const draft of step.refused.slice(0, MOST)) {
       const item = sd.make("li");
       item.append(sd.make("s", "sd-no", visible(draft.text)));
       item.append(draft.judged ? `  q ${sd.probability(draft.q)}, p ${sd.probability(draft.p)}` : `  ${sd.say("tip.unreached")}`);

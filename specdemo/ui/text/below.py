@@ -293,9 +293,9 @@ SENTENCES = {
         "这一对模型所需内存：{memory}",
         "這一對模型所需記憶體：{memory}",
     ),
-    "Measuring a drafted token": (
-        "正在测量一个草稿词元",
-        "正在測量一個草稿詞元",
+    "Timing rounds of each draft length": (
+        "正在测量各种草稿长度的一轮",
+        "正在測量各種草稿長度的一輪",
     ),
     "{draft} cannot draft for {target}: the two cut {text} into other tokens. {advice}": (
         "{draft} 不能为 {target} 起草：两者把 {text} 切成不同的词元。{advice}",
