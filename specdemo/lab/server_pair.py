@@ -124,7 +124,7 @@ class ServerPair:
             first_seconds=min(firsts) - begun,
             latencies=[last - lane.began for last, lane in zip(lasts, lanes, strict=True)],
             told=all(lane.provenance is Provenance.TOLD for lane in lanes),
-            between=between if between and between.finished == len(lanes) else None,
+            between=between if between and _alone(between, metrics) else None,
         )
 
     def _lane(self, request: Request, which: Lane, *, alone: bool) -> RemoteLane:
@@ -132,6 +132,12 @@ class ServerPair:
 
         asked = self._pair.asked(request, which)
         return RemoteLane(which, self._pair.endpoints[which], asked, watched=alone, spelled=False)
+
+
+def _alone(between: Counters, metrics: Sequence[LaneMetrics]) -> bool:
+    """Whether what a server counted can be of these requests alone: another client's may still be going."""
+    tokens = sum(one.tokens for one in metrics)
+    return between.finished == len(metrics) and max(between.drafts, between.accepted) <= tokens
 
 
 def _refuse_broken(lanes: Sequence[RemoteLane]) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
+import httpx
+
 from specdemo.remote.faults import RemoteFault
 
 
@@ -12,7 +14,10 @@ def address(url: str) -> str:
     try:
         parts = urlsplit(url.strip())
         port, host = parts.port, parts.hostname
-    except ValueError:
+        (host or "").encode("idna")  # as whoever looks the name up will do it
+        httpx.URL(url.strip())
+        parts = None if port == 0 else parts
+    except (ValueError, httpx.InvalidURL):
         parts = port = host = None
     if parts is None or parts.scheme not in ("http", "https") or not host:
         raise RemoteFault(f"{short(url)} is no address of a server: write http://HOST:PORT or https://HOST.")

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from specdemo.remote.counters import Counters
 from specdemo.remote.wire import MOST_DRAFTED, Drafting
 
+MOST_WAYS = 1_000_000  # chunks by rounds without a draft that are laid out: a second; beyond, nothing is told
+
 
 @dataclass(frozen=True, slots=True)
 class Round:
@@ -27,6 +29,8 @@ def told(lengths: Sequence[int], drafting: Drafting) -> list[Round] | None:
     lengths: tokens in each chunk, the first one being the prompt's own.
     """
     accepted, drafted = drafting.per_step_accepted, drafting.per_step_drafted
+    if len(drafting.acceptance_histogram) > MOST_DRAFTED + 1:
+        return None
     if accepted is None or drafted is None:
         reached = [sum(drafting.acceptance_histogram[i:]) for i in range(1, len(drafting.acceptance_histogram))]
         return _by_totals(
@@ -37,6 +41,9 @@ def told(lengths: Sequence[int], drafting: Drafting) -> list[Round] | None:
             reached,
         )
     if len(accepted) != len(drafted) or any(a > d for a, d in zip(accepted, drafted, strict=True)):
+        return None
+    totals = (drafting.num_spec_steps, drafting.num_draft_tokens, drafting.num_accepted_draft_tokens)
+    if totals != (len(drafted), sum(drafted), sum(accepted)):
         return None
     return _in_order(lengths, [Round(a, d) for a, d in zip(accepted, drafted, strict=True)])
 
@@ -53,7 +60,7 @@ def _in_order(lengths: Sequence[int], rounds: Sequence[Round]) -> list[Round] | 
     """
     chunks = lengths[1:]
     n, plain = len(chunks), len(chunks) - len(rounds)
-    if not lengths or lengths[0] != 1 or plain < 0:
+    if not lengths or lengths[0] != 1 or plain < 0 or n * plain > MOST_WAYS:
         return None
     # ways[i][p]: how the chunks from i on can be laid out when p of those before drafted nothing; more than 1 says 2
     ways = [[0] * (plain + 2) for _ in range(n + 1)]

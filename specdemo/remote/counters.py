@@ -45,8 +45,8 @@ def parse(text: str) -> Counters:
                     positions[position] = positions.get(position, 0) + int(sample.value)
     except (ValueError, KeyError, IndexError, OverflowError) as error:  # all that its parser raises on other text
         raise Unreadable(str(error)) from None
-    if not any(name.startswith(wire.VLLMS) for name in seen):
-        raise Unreadable("no counters of vLLM")  # of another engine nobody knows whether it speculates
+    if wire.FINISHED not in seen:
+        raise Unreadable("no counters of a vLLM engine")  # of a router nobody knows whether what it asks speculates
     if len(positions) > wire.MOST_DRAFTED or sorted(positions) != list(range(len(positions))):
         raise Unreadable("the positions of a draft have gaps, or no end")
     return Counters(

@@ -9,11 +9,13 @@ from __future__ import annotations
 import json
 import math
 import re
+import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from queue import Empty, SimpleQueue
 from typing import Any
 
 import httpx
@@ -27,6 +29,8 @@ from specdemo.remote.faults import NotOffered, RemoteFault
 
 Messages = list[dict[str, str]]
 LARGEST_ANSWER = 16 * 1024 * 1024  # bytes of an answer that is no stream
+GRACE = 1.0  # seconds beyond the timeout, in which the clients find it out by themselves
+Response = tuple[int, bytes, httpx.Headers]
 LONGEST_WAIT = 24 * 3600  # seconds that a server may ask for in a sentence
 TEMPLATE = "the chat template"  # among what was dropped
 # All that the clients raise over what a stranger sends; the last ones are of shapes that are none.
@@ -54,7 +58,9 @@ class Endpoint:
         self.name = self.url.split("://")[1]
         self.timeout = timeout
         self.templated = True
-        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        self._key = key
+        # A packed answer is small until it is read: none is asked for.
+        headers = {"Accept-Encoding": "identity"} | ({"Authorization": f"Bearer {key}"} if key else {})
         tls = self.url.startswith("https:")  # certificates take time to read
         self._http = httpx.Client(
             verify=tls,
@@ -68,6 +74,7 @@ class Endpoint:
             base_url=f"{self.url}/v1", api_key=key or "none", max_retries=0, timeout=timeout, http_client=self._http
         )
         self._openai.organization = self._openai.project = None  # of the environment, for another server
+        _ = self._openai.completions  # imported with its first use, which would be on the first lane's clock
 
     def close(self) -> None:
         """Let go of the connections."""
@@ -77,7 +84,7 @@ class Endpoint:
         """Raises RemoteFault where it is not there, or says that its engine died. Not every server has such a path."""
         status, body, headers = self._response("GET", wire.HEALTH)
         if status >= 500:
-            raise RemoteFault(self._status(status, body, wire.HEALTH, headers))
+            raise RemoteFault(self._hidden(self._status(status, body, wire.HEALTH, headers)))
 
     def models(self) -> list[wire.Model]:
         """What is served, at least one."""
@@ -186,12 +193,40 @@ class Endpoint:
         if status == 200:
             return body
         kind = NotOffered if status in (400, 404, 405, 422, 501) else RemoteFault
-        raise kind(self._status(status, body, path, headers))
+        raise kind(self._hidden(self._status(status, body, path, headers)))
 
-    def _response(
-        self, method: str, path: str, message: dict[str, Any] | None = None
-    ) -> tuple[int, bytes, httpx.Headers]:
-        """Status, body and headers; asked once more where the connection breaks, as a kept one may have been closed."""
+    def _hidden(self, sentence: str) -> str:
+        """Without the key, which a client or a server may quote: sentences reach visitors."""
+        return sentence.replace(self._key, "***") if self._key else sentence
+
+    def silent(self) -> RemoteFault:
+        """What is said of a server that sends nothing, or nothing that counts."""
+        return RemoteFault(
+            f"The server at {self.name} was silent for {self.timeout:g} s: see whether it is busy, or give it "
+            "longer with --timeout."
+        )
+
+    def _response(self, method: str, path: str, message: dict[str, Any] | None = None) -> Response:
+        """Status, body and headers, in the time that the server has, however it trickles."""
+        answered: SimpleQueue[Response | BaseException] = SimpleQueue()
+
+        def ask() -> None:
+            try:
+                answered.put(self._asked(method, path, message))
+            except BaseException as error:  # raised where it was asked for
+                answered.put(error)
+
+        threading.Thread(target=ask, daemon=True).start()
+        try:
+            answer = answered.get(timeout=self.timeout + GRACE)
+        except Empty:
+            raise self.silent() from None
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
+    def _asked(self, method: str, path: str, message: dict[str, Any] | None) -> Response:
+        """Asked once more where the connection breaks, as a kept one may have been closed."""
         again = True
         while True:
             body = b""
@@ -211,33 +246,33 @@ class Endpoint:
         """What an exception of the clients means."""
         if isinstance(error, openai.APIStatusError):
             answer = error.response
-            return RemoteFault(self._status(error.status_code, answer.content, "/v1/completions", answer.headers))
-        if isinstance(error, openai.APITimeoutError | httpx.TimeoutException):
             return RemoteFault(
-                f"The server at {self.name} was silent for {self.timeout:g} s: see whether it is busy, or give it "
-                "longer with --timeout."
+                self._hidden(self._status(error.status_code, answer.content, "/v1/completions", answer.headers))
             )
+        if isinstance(error, openai.APITimeoutError | httpx.TimeoutException):
+            return self.silent()
         if isinstance(error, openai.APIConnectionError | httpx.HTTPError | httpx.InvalidURL):
-            why = short(str(error.__cause__ or error)) or type(error).__name__
+            why = self._hidden(short(str(error.__cause__ or error))) or type(error).__name__
             return RemoteFault(
                 f"The connection to {self.name} failed ({why}): see whether the server runs and is still reachable."
             )
         if isinstance(error, openai.APIError):
-            what = short(error.message)
+            what = self._hidden(short(error.message))
             return RemoteFault(
                 f"The server at {self.name} reports an error ({what}): see what it logged, and run again."
             )
         return self._garbage(error)
 
     def _garbage(self, error: Exception) -> RemoteFault:
+        what = self._hidden(short(str(error)))
         return RemoteFault(
-            f"The server at {self.name} sent what no OpenAI-compatible server sends ({short(str(error))}): see "
-            "whether that is the right port."
+            f"The server at {self.name} sent what no OpenAI-compatible server sends ({what}): see whether that is the "
+            "right port."
         )
 
     def _refused(self, error: openai.APIError, named: str) -> RemoteFault:
         """A refusal that speaks of a setting which changes what is drawn."""
-        what = _said(_text(error))
+        what = self._hidden(_said(_text(error)))
         return RemoteFault(f"The server at {self.name} does not take this {short(named)} ({what}): leave it off.")
 
     def _status(self, status: int, body: bytes, path: str, headers: Mapping[str, str]) -> str:

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any
 
 from specdemo.decoding.steps import UNTOLD, Drafted, Origin, Step, Stop, Token, Verdict, Why
@@ -20,12 +20,14 @@ from specdemo.remote import wire
 from specdemo.remote.address import short
 from specdemo.remote.agreement import Round, counted, told
 from specdemo.remote.counters import Counters, difference
-from specdemo.remote.endpoint import TEMPLATE, Endpoint, Sent
+from specdemo.remote.endpoint import GRACE, TEMPLATE, Endpoint, Sent
 from specdemo.remote.facts import Provenance
 from specdemo.remote.faults import RemoteFault
 from specdemo.remote.settings import Settings
 
 LONGEST_TOKEN = 512  # characters; no vocabulary has one, and text without tokens ends there, too
+LOOK_SECONDS = 0.1  # between two looks whether the lane was let go of
+LEAST_SECONDS = 1e-6  # of a step: no engine makes a million a second
 SCRAPES_APART = 0.25  # seconds: a scrape may be older than the last chunk
 KEPT = "What had arrived is kept."
 
@@ -105,7 +107,8 @@ class RemoteLane:
         last: float | None = None
         threading.Thread(target=self._read, args=(queue,), daemon=True).start()
         try:
-            while (item := queue.get()) is not None:
+            heard = time.perf_counter()
+            while (item := self._next(queue, heard)) is not None:
                 if isinstance(item, RemoteFault):
                     self._end(item)
                 elif isinstance(item, BaseException):
@@ -113,14 +116,37 @@ class RemoteLane:
                 else:
                     at, chunk = item
                     if (arrival := self._take(chunk, at - (self.began if last is None else last))) is not None:
-                        last = at
+                        last = heard = at
                         yield self._wrote(arrival, None, arrival.seconds)
                     if self._tokens > asked.max_tokens or self._characters > LONGEST_TOKEN * asked.max_tokens:
                         self._end(RemoteFault(f"The server at {self.endpoint.name} sends more than it was asked for."))
                         return
+            self.times = self.times if self._believable() else None
             self._rounds = self._judge()  # before the other lane is asked, perhaps of the same server
         finally:
             self._stopped.set()
+
+    def _next(
+        self, queue: SimpleQueue[tuple[float, wire.Chunk] | BaseException | None], heard: float
+    ) -> tuple[float, wire.Chunk] | BaseException | None:
+        """What came, however long it takes to come; None once the stream is over or let go of.
+
+        heard: when a token last came: a server that keeps a connection alive with anything else is silent, too.
+        """
+        while not self._stopped.is_set():
+            if time.perf_counter() - heard > self.endpoint.timeout + GRACE:
+                self._stopped.set()
+                return self.endpoint.silent()
+            try:
+                return queue.get(timeout=LOOK_SECONDS)
+            except Empty:
+                continue
+        return None
+
+    def _believable(self) -> bool:
+        """Whether the server's own time for the answer is one that an engine can need."""
+        least = LEAST_SECONDS * (len(self.arrivals) - 1)
+        return self.times is not None and self.times.generation_time_ms / 1000 >= least
 
     def stop(self) -> None:
         """Let go of the stream with its next chunk, whereupon the server ends the request."""
@@ -169,7 +195,7 @@ class RemoteLane:
             self._stop = self.asked.limit
         elif choice.finish_reason == "stop":
             self._stop = Stop.STOP_STRING if isinstance(choice.stop_reason, str) else Stop.EOS
-        elif choice.finish_reason is not None:
+        elif choice.finish_reason:
             reason = short(choice.finish_reason)
             self._end(
                 RemoteFault(f"The server at {self.endpoint.name} gave up the answer ({reason}): see what it logged.")

@@ -11,6 +11,8 @@ from specdemo.remote.address import address
 from specdemo.remote.faults import RemoteFault
 from specdemo.remote.settings import EXAMPLE, Settings, read_settings
 
+LONGEST_TIMEOUT = 24 * 3600  # seconds
+
 
 @dataclass(frozen=True, slots=True)
 class Servers:
@@ -81,11 +83,11 @@ def servers(args: argparse.Namespace) -> Servers | None:
         if allowed:
             raise RemoteFault("--allow-server names a choice beside servers that race: give --baseline-url, too.")
         return None
-    if not args.timeout > 0:
-        raise RemoteFault("The timeout must be more than 0 seconds.")
+    if not 0 < args.timeout <= LONGEST_TIMEOUT:
+        raise RemoteFault(f"The timeout must be more than 0 seconds, and {LONGEST_TIMEOUT:,} at most.")
     key = None
     if args.api_key_env is not None:
-        key = os.environ.get(args.api_key_env, "")
+        key = os.environ.get(args.api_key_env, "").strip()
         if not key or not key.isascii() or not key.isprintable():
             raise RemoteFault(f"The environment variable {args.api_key_env} holds no key: set it, and run again.")
     asked = Servers(*urls, args.model, key, args.timeout, allowed, settings)

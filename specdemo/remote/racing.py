@@ -44,6 +44,7 @@ class RemotePair:
     endpoints: dict[Lane, Endpoint]
     model: str
     context: int | None
+    roots: tuple[str | None, ...] = ()
     settings: dict[Lane, Settings] = field(default_factory=dict)
     named: str | None = None
     target: str | None = None
@@ -61,12 +62,17 @@ class RemotePair:
 
     def look_again(self) -> None:
         """Before a run: is what was connected still there? Raises RemoteFault; what is there now is raced next time."""
-        model, context = self.model, self.context
-        self.model, self.context = _agreed(self.endpoints, self.named, self.target)
+        model, context, roots = self.model, self.context, self.roots
+        self.model, self.context, self.roots = _agreed(self.endpoints, self.named, self.target)
         if self.model != model:
             raise RemoteFault(
                 f"The servers serve {short(self.model)} now, not {short(model)}: run again to race that, or start "
                 f"them with {short(model)}."
+            )
+        if self.roots != roots:  # under one name, as --served-model-name gives it
+            raise RemoteFault(
+                f"The servers have loaded {_listed(self.roots)} as {short(self.model)} now, not {_listed(roots)}: run "
+                "again to race that, or start them with what they had."
             )
         if self.context != context:
             now, then = (f"{n:,}" if n else "an unknown number of" for n in (self.context, context))
@@ -123,12 +129,12 @@ def connect(asked: Servers, target: str | None = None) -> RemotePair:
         for lane, url in ((Lane.BASELINE, asked.baseline), (Lane.SPECULATIVE, asked.speculative)):
             if url is not None:
                 endpoints[lane] = Endpoint(url, asked.key, asked.timeout)
-        model, context = _agreed(endpoints, asked.model, target)
+        model, context, roots = _agreed(endpoints, asked.model, target)
     except BaseException:
         for endpoint in endpoints.values():
             endpoint.close()
         raise
-    return RemotePair(endpoints, model, context, asked.settings, asked.model, target)
+    return RemotePair(endpoints, model, context, roots, asked.settings, asked.model, target)
 
 
 def mix(asked: Servers, local: Pair) -> MixedPair:
@@ -227,8 +233,14 @@ def _pump(lane: RemoteLane, queue: SimpleQueue) -> None:
         queue.put(None)
 
 
-def _agreed(endpoints: dict[Lane, Endpoint], name: str | None, target: str | None) -> tuple[str, int | None]:
-    """The one model of servers that are alive, and the tokens that all hold. Raises RemoteFault."""
+def _listed(roots: tuple[str | None, ...]) -> str:
+    return " and ".join(short(root or "something unnamed") for root in roots)
+
+
+def _agreed(
+    endpoints: dict[Lane, Endpoint], name: str | None, target: str | None
+) -> tuple[str, int | None, tuple[str | None, ...]]:
+    """The one model of servers that are alive, the tokens that all hold, what each loaded. Raises RemoteFault."""
     found = [_served(endpoint, name) for endpoint in endpoints.values()]
     if target is not None and name is None:
         refuse_other(target, found[0], next(iter(endpoints.values())).name)
@@ -237,7 +249,8 @@ def _agreed(endpoints: dict[Lane, Endpoint], name: str | None, target: str | Non
             f"The servers serve {short(found[0].id)} and {short(found[1].id)}: start both with the same model, or "
             "give it one name with --served-model-name."
         )
-    return found[0].id, min((one.max_model_len for one in found if one.max_model_len), default=None)
+    context = min((one.max_model_len for one in found if one.max_model_len), default=None)
+    return found[0].id, context, tuple(one.root for one in found)
 
 
 def _served(endpoint: Endpoint, name: str | None) -> Any:

@@ -23,6 +23,7 @@ ACCEPTED_PER_POSITION = "vllm:spec_decode_num_accepted_tokens_per_pos_total"  # 
 FINISHED = "vllm:request_success_total"
 VLLMS = "vllm:"  # how the names of its counters begin
 MOST_DRAFTED = 256  # tokens in one step; more is no draft of any engine, and memory that a server could ask for
+A_DAY = 24 * 3600 * 1000.0  # milliseconds
 
 Shape = TypeVar("Shape", bound=BaseModel)
 Count = Annotated[int, Field(ge=0, le=2**63 - 1)]
@@ -63,8 +64,8 @@ class Drafting(BaseModel):
 class Times(BaseModel):
     """One request's own times (--enable-per-request-metrics), without queue and network."""
 
-    time_to_first_token_ms: float = Field(gt=0, allow_inf_nan=False)
-    generation_time_ms: float = Field(ge=0, allow_inf_nan=False)
+    time_to_first_token_ms: float = Field(gt=0, le=A_DAY)
+    generation_time_ms: float = Field(ge=0, le=A_DAY)
 
 
 class Chunk(BaseModel):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from specdemo.remote.endpoint import Endpoint, Sent, address
@@ -115,3 +117,17 @@ def test_a_strangers_words_are_short_and_have_no_control_characters() -> None:
     with serving(script), pytest.raises(RemoteFault) as caught:
         Endpoint(script.url, timeout=5).models()
     assert "\x1b" not in str(caught.value) and len(str(caught.value)) < 300
+
+
+def test_no_sentence_holds_the_key() -> None:
+    script = Script()
+    script.models = (500, json.dumps({"error": {"message": "no such key: sk-secret-1"}}))
+    with serving(script) as server, pytest.raises(RemoteFault) as fault:
+        Endpoint(server.url, "sk-secret-1", timeout=5).models()
+    assert "sk-secret" not in str(fault.value) and "***" in str(fault.value)
+
+
+@pytest.mark.parametrize("url", ["http://a..b:1", f"http://{'x' * 70}.de", "http://999.999.999.999:1", "http://h:0"])
+def test_what_no_lookup_takes_is_no_address(url: str) -> None:
+    with pytest.raises(RemoteFault, match="no address of a server"):
+        address(url)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections import Counter
 from contextlib import ExitStack
@@ -14,9 +15,12 @@ import pytest
 from specdemo.decoding.steps import UNTOLD, Origin, Stop, Why
 from specdemo.metrics import LaneMetrics
 from specdemo.race import Lane
+from specdemo.remote import endpoint as remote_endpoint
 from specdemo.remote import lane as remote_lane
+from specdemo.remote import wire
 from specdemo.remote.endpoint import Endpoint, _wait
 from specdemo.remote.facts import Provenance
+from specdemo.remote.faults import RemoteFault
 from specdemo.remote.lane import KEPT, Asked, RemoteLane
 from tests.remote.server import Script, beginning, serving, transcript, without_ids
 
@@ -382,3 +386,41 @@ def test_a_redirect_is_not_followed(run) -> None:
         script.stream, script.headers = (307, ""), {"Location": f"{elsewhere.url}/v1/completions"}
         lane, _, _ = run(script)
         assert "not followed" in lane.fault and elsewhere.asked == []
+
+
+def test_a_server_that_keeps_a_connection_alive_without_a_word_is_silent_and_can_be_stopped(run, monkeypatch) -> None:
+    """A line of comment now and then is traffic, for a client that waits for any."""
+    monkeypatch.setattr(remote_lane, "GRACE", 0.0)
+    monkeypatch.setattr(Endpoint, "stream", lambda *_: iter(lambda: time.sleep(0.01) or wire.Chunk(), None))
+    lane, live, _ = run(Script(), timeout=0.2)
+    assert not live and "silent for 0.2 s" in lane.fault
+
+
+def test_what_trickles_is_not_waited_for_beyond_the_timeout(monkeypatch) -> None:
+    monkeypatch.setattr(remote_endpoint, "GRACE", 0.0)
+    never = threading.Event()
+    with serving(Script()) as server:
+        endpoint = Endpoint(server.url, timeout=0.1)
+        monkeypatch.setattr(endpoint, "_asked", lambda *_: never.wait())
+        with pytest.raises(RemoteFault, match=r"silent for 0\.1 s"):
+            endpoint.models()
+        never.set()
+        endpoint.close()
+
+
+def test_a_router_before_engines_says_nothing_of_speculation(run) -> None:
+    script = Script(metrics=())
+    script.metrics = ["# TYPE vllm:current_qps gauge\nvllm:current_qps 3.0\n"]
+    lane, _, _ = run(script)
+    assert lane.provenance is Provenance.UNKNOWN
+
+
+@pytest.mark.parametrize("milliseconds", [0, 1e-300, 1e300])
+def test_absurd_times_of_a_server_are_not_taken(run, milliseconds: float) -> None:
+    stream = [{"choices": [{"text": "The", "token_ids": [10]}]}]
+    stream.append({"choices": [{"text": " cat", "token_ids": [11], "finish_reason": "length"}]})
+    stream.append({"choices": [], "metrics": {"time_to_first_token_ms": 5.0, "generation_time_ms": milliseconds}})
+    script = Script()
+    script.stream = (200, "".join(f"data: {json.dumps(one)}\n\n" for one in stream) + "data: [DONE]\n\n")
+    lane, _, _ = run(script, server_times=True)
+    assert lane.times is None and lane.fault is None

@@ -132,6 +132,7 @@ def test_ctrl_c_keeps_what_had_arrived(servers, monkeypatch: pytest.MonkeyPatch,
         (["tiny"], ["--api-key-env", "NO_SUCH_KEY"], "NO_SUCH_KEY"),
         (["tiny"], ["--temperature", "9"], "The temperature"),
         (["tiny"], ["--timeout", "0"], "timeout"),
+        (["tiny"], ["--timeout", "inf"], "timeout"),
         (["tiny"], ["--json", "/"], "folder"),
     ],
 )

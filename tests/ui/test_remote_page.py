@@ -193,8 +193,8 @@ def test_a_server_that_is_back_is_raced_without_a_new_page() -> None:
     """It stops, comes back with another model, which the other one then serves too, and then with a smaller context."""
     plain, eagle = scripts = recorded("plain"), recorded("eagle")
 
-    def serves(script: Script, name: str, room: int) -> Script:
-        script.models = (200, json.dumps({"data": [{"id": name, "max_model_len": room}]}))
+    def serves(script: Script, name: str, room: int, root: str | None = None) -> Script:
+        script.models = (200, json.dumps({"data": [{"id": name, "max_model_len": room, "root": root}]}))
         return script
 
     def outcome() -> str:
@@ -221,6 +221,9 @@ def test_a_server_that_is_back_is_raced_without_a_new_page() -> None:
             assert desk.status.facts[0] == "other" and outcome() == "done"
         with serving(serves(eagle, "other", 512), port):
             assert "hold 512 tokens now, not 1,024: run again with that" in outcome()
+            assert outcome() == "done"
+            serves(eagle, "other", 512, root="big-7b")
+            assert "loaded something unnamed and big-7b as other now" in outcome()
             assert outcome() == "done"
 
 
