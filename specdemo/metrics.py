@@ -143,7 +143,12 @@ class LaneMetrics:
     @property
     def tokens_per_target_pass(self) -> float | None:
         """Emitted after the first / target passes after prefill; 1.00 is plain decoding."""
-        return None if self._untold else _ratio(self.decoded, self.target_passes)
+        return _ratio(self.decoded, self.target_passes) if self.drafts_told else None
+
+    @property
+    def drafts_told(self) -> bool:
+        """Whether it is known who wrote each token; else steps are a server's chunks, and passes approximate."""
+        return not self.tokens_by_origin[Origin.UNKNOWN]
 
     @property
     def accepted_per_position(self) -> tuple[int, ...]:
@@ -257,13 +262,14 @@ def compare(
     bits: bool = False,
     padding: float = 1.0,
     parting: Parting | None = None,
+    same_text: bool = False,
 ) -> Comparison:
     """The two lanes beside each other, at any moment of a race.
 
     promised: see `identity_promised`. bits: whether the pair's probe found the same bits in both lanes. padding: the
     baseline's plain step over the fastest one that the target has; what divides by plain steps takes the latter.
     parting: what `find_parting` measured; it needs the model, so compare without it first and ask only when there is
-    a `first_difference`.
+    a `first_difference`. same_text: both spell the same, though a tokenizer cut one of them anew into other tokens.
     """
     plain_seconds = _ratio(baseline.decode_seconds, padding)
     told = None not in (baseline.told_tokens, speculative.told_tokens)
@@ -278,10 +284,10 @@ def compare(
         identity_promised=promised,
         bits_promised=bits,
         compared=min(baseline.tokens, speculative.tokens) if told else 0,
-        first_difference=_first_difference(baseline, speculative) if told else None,
+        first_difference=_first_difference(baseline, speculative) if told and not same_text else None,
         parting=parting,
         drafted=speculative.drafted,
-        drafts_told=not speculative.tokens_by_origin[Origin.UNKNOWN],
+        drafts_told=speculative.drafts_told,
         target_passes=speculative.target_passes,
         tokens_per_target_pass=speculative.tokens_per_target_pass,
         verify_seconds_per_pass=_ratio(speculative.verify_seconds, speculative.target_passes),

@@ -256,7 +256,16 @@ class RaceRecord:
             bits=self.known.bits,
             padding=self.known.padding,
             parting=self.parting,
+            same_text=self._same_text,
         )
+
+    @property
+    def _same_text(self) -> bool:
+        """Of lanes whose ids are not their own model's: whether they spell the same."""
+        if not any(f"{lane} token ids" in self.known.pair for lane in Lane):
+            return False
+        baseline, speculative = ("".join(self.lanes[lane].texts) for lane in Lane)
+        return baseline == speculative
 
     def file(self) -> RaceFile:
         """The race as it is kept on disk."""

@@ -106,7 +106,7 @@ def entry_of(record: RaceRecord, outcome: str, source: str, tag: str = "", *, pr
         "acceptance per position": list(drafted.acceptance_per_position),
         "drafted": drafted.drafted,
         "accepted": drafted.accepted,
-        "E": drafted.tokens_per_target_pass if comparison.drafts_told else None,  # else chunks, perhaps of several
+        "E": drafted.tokens_per_target_pass,
         "c": None if model is None else model.c,
         "draft seconds": None if known.served(Lane.SPECULATIVE) else drafted.draft_seconds,
         "verify seconds": drafted.verify_seconds,

@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from specdemo.decoding.steps import Origin
-from specdemo.metrics import Comparison, LaneMetrics, Sameness, Speed
+from specdemo.metrics import Comparison, Sameness, Speed
 from specdemo.models.stop_cut import cut_at_stop
 from specdemo.race import Lane
 from specdemo.recording import Recording
@@ -158,9 +158,9 @@ def summary(recordings: dict[Lane, Recording], comparison: Comparison, *, alike:
         ("time to first token", lambda lane: _seconds(lane.time_to_first_token), None),
         ("own clock", lambda lane: _seconds(lane.seconds), None),
         ("tokens", lambda lane: _count(lane.told_tokens), None),
-        ("target passes", lambda lane: f"{'≈ ' * _untold(lane)}{lane.target_passes}", None),
+        ("target passes", lambda lane: f"{'' if lane.drafts_told else '≈ '}{lane.target_passes}", None),
         ("tokens per target pass", lambda lane: _number(lane.tokens_per_target_pass, 2), None),
-        ("drafted", lambda lane: "–" if _untold(lane) else str(lane.drafted), None),
+        ("drafted", lambda lane: str(lane.drafted) if lane.drafts_told else "–", None),
         ("draft acceptance rate", lambda lane: _percent(lane.draft_acceptance_rate), None),
         ("mean acceptance length", lambda lane: _number(lane.mean_acceptance_length, 2), None),
     ):
@@ -242,11 +242,6 @@ def times(ratio: float) -> str:
 
 def _number(value: float | None, decimals: int = 1) -> str:
     return "–" if value is None else f"{value:.{decimals}f}"
-
-
-def _untold(lane: LaneMetrics) -> bool:
-    """Whether its steps are chunks of a server that does not say who wrote them."""
-    return lane.tokens_by_origin[Origin.UNKNOWN] > 0
 
 
 def _count(value: int | None) -> str:

@@ -43,7 +43,7 @@ def row(run: Run, source: str = "run") -> dict[str, Any]:
         "verdict": comparison.speed,
         "acceptance": None if rate is None else round(rate, 4),
         "length": None if length is None else round(length, 2),
-        "passes": speculative.target_passes,
+        "passes": speculative.target_passes if speculative.drafts_told else None,
         "tokens": speculative.told_tokens,
         "baseline": _rounded(baseline.tokens_per_second),
         "speculative": _rounded(speculative.tokens_per_second),
@@ -161,7 +161,7 @@ def _figures(baseline: LaneMetrics, speculative: LaneMetrics, language: str) -> 
         both("runs.first", lambda value: f"{1000 * value:.0f} ms", *(lane.time_to_first_token for lane in lanes)),
         both("runs.clock", lambda value: f"{value:.2f} s", *(lane.seconds for lane in lanes)),
         both("runs.tokens", str, *(lane.told_tokens for lane in lanes)),
-        both("passes", str, *(lane.target_passes for lane in lanes)),
+        both("passes", str, *(lane.target_passes if lane.drafts_told else None for lane in lanes)),
         both("acceptance", lambda value: f"{figures.share(value)} %", None, speculative.draft_acceptance_rate),
         both("length", lambda value: f"{value:.2f}", None, speculative.mean_acceptance_length),
     ]

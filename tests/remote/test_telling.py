@@ -85,3 +85,13 @@ def test_a_files_made_up_counts_are_not_told(count: str) -> None:
     assert "shared" not in [name for name, _ in telling.notes(record(**pair | {"speculative server drafts": count}))]
     made_up = record(**pair | {"speculative server accepted at": f"6, {count}"})
     assert report.notes(made_up) and remote_says.more(made_up)
+
+
+@pytest.mark.parametrize(("pair", "first_difference"), [({}, 0), ({"speculative token ids": RETOKENISED}, None)])
+def test_a_text_that_a_tokenizer_cut_anew_is_the_same_text(pair: dict[str, str], first_difference: int | None) -> None:
+    found = RaceRecord("Hi", Request((1,)), Known(pair=ONE | pair))
+    for lane, words in ((Lane.BASELINE, ("un", "known")), (Lane.SPECULATIVE, ("unknown",))):
+        for number, word in enumerate(words, start=10 * len(words)):
+            step = Step((Token(number, Origin.UNKNOWN),), draft_seconds=0, verify_seconds=1, other_seconds=0)
+            found.add(Wrote(lane, step, (word,)))
+    assert found.comparison.first_difference == first_difference

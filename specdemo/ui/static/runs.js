@@ -25,7 +25,7 @@ sd.panels.runs = (panel, { replay, fetch, tell, element }) => {
     ["speedup", (row) => ratio(row)(row.speedup)], ["runs.e2espeedup", (row) => ratio(row)(row.e2e)],
     ["runs.baseline", (row) => number(1)(row.baseline)], ["runs.speculative", (row) => number(1)(row.speculative)],
     ["acceptance", (row) => percent(row.acceptance)], ["length", (row) => number(2)(row.length)],
-    ["passes", (row) => row.passes], ["runs.tokens", (row) => row.tokens ?? "–"],
+    ["passes", (row) => row.passes ?? "–"], ["runs.tokens", (row) => row.tokens ?? "–"],
   ];
   let rows = [], chosen = [], kept = 12, sorted = [0, -1], busy = false, made = 0;
 
