@@ -11,6 +11,7 @@ import json
 import subprocess
 import tempfile
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -59,7 +60,8 @@ class FlashSpec:
 
     def __exit__(self, *exc: object) -> None:
         if self._process is not None:
-            self._process.stdin.close()  # the end of the questions is its own end
+            with suppress(BrokenPipeError):  # it has ended, with a question that it did not read
+                self._process.stdin.close()  # the end of the questions is its own end
             try:
                 self._process.wait(10)
             except subprocess.TimeoutExpired:

@@ -19,6 +19,7 @@ class Counters:
 
     accepted_at: drafted tokens accepted at each position of a draft, as many positions as a draft may have.
     speculates: whether the server has such counters at all. finished: requests that ended, speculating or not.
+    engine: whether it counts requests that end, as an engine does; of what a router asks nobody knows what it does.
     """
 
     speculates: bool
@@ -27,6 +28,7 @@ class Counters:
     accepted: int
     accepted_at: tuple[int, ...]
     finished: int
+    engine: bool = True
 
 
 def parse(text: str) -> Counters:
@@ -45,8 +47,8 @@ def parse(text: str) -> Counters:
                     positions[position] = positions.get(position, 0) + int(sample.value)
     except (ValueError, KeyError, IndexError, OverflowError) as error:  # all that its parser raises on other text
         raise Unreadable(str(error)) from None
-    if wire.FINISHED not in seen:
-        raise Unreadable("no counters of a vLLM engine")  # of a router nobody knows whether what it asks speculates
+    if not any(name.startswith(wire.VLLMS) for name in seen):
+        raise Unreadable("no counters of vLLM")  # of another engine nobody knows whether it speculates
     if len(positions) > wire.MOST_DRAFTED or sorted(positions) != list(range(len(positions))):
         raise Unreadable("the positions of a draft have gaps, or no end")
     return Counters(
@@ -56,6 +58,7 @@ def parse(text: str) -> Counters:
         sums[wire.ACCEPTED],
         tuple(positions[i] for i in range(len(positions))),
         sums[wire.FINISHED],
+        bool(seen & {wire.FINISHED, wire.DRAFTS}),
     )
 
 
@@ -71,6 +74,7 @@ def difference(before: Counters, after: Counters) -> Counters | None:
         after.accepted - before.accepted,
         tuple(late - early for early, late in zip(earlier, after.accepted_at, strict=True)),
         after.finished - before.finished,
+        after.engine,
     )
     counts = (between.drafts, between.drafted, between.accepted, between.finished, *between.accepted_at)
     return None if min(counts) < 0 else between

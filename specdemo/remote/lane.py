@@ -239,7 +239,7 @@ class RemoteLane:
             self._stopped.wait(pause)
             after = self.endpoint.counters()
             self.between = difference(self._before, after) if after else None
-            if self.between is None:
+            if self.between is None or not self.between.engine:
                 return None
             if not self.between.speculates:
                 self.provenance = Provenance.PLAIN

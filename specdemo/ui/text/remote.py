@@ -271,6 +271,13 @@ SENTENCES = {
         "伺服器現在提供的是 {model}，而不是 {before}：再執行一次即用它競速，或用 {given} 重新啟動伺服器。",
     ),
     (
+        "The servers have loaded {now} as {model} now, not {then}: run again to race that, or start them with what "
+        "they had."
+    ): (
+        "服务器现在以 {model} 之名载入的是 {now}，而不是 {then}：再运行一次即用它竞速，或用原来的模型重新启动服务器。",
+        "伺服器現在以 {model} 之名載入的是 {now}，而不是 {then}：再執行一次即用它競速，或用原來的模型重新啟動伺服器。",
+    ),
+    (
         "The servers hold {now} tokens now, not {then}: run again with that, or start them with the --max-model-len "
         "that they had."
     ): (
