@@ -19,8 +19,8 @@ from specdemo.decoding.runner import Runner
 from specdemo.decoding.speculative import speculative
 from specdemo.decoding.steps import Rule, Step
 from specdemo.models.pair_options import MAX_GAMMA
+from specdemo.models.warm_up import PROMPT, any_prompt
 
-PROMPT = 16  # tokens, of no sense
 ORDER, TIMES = (0, 4, 2, 8, 1, 6, 3, 5), 3
 LENGTHS = (*ORDER, MAX_GAMMA, *ORDER * (TIMES - 1))  # drafted by the rounds
 SECONDS = 0.8  # after which no round begins, however few have been
@@ -67,8 +67,8 @@ def calibrate(target: Runner, drafter: Drafter | None) -> Calibration | None:
     context = min(target.max_length, drafter.max_length)
     if context <= PROMPT:
         return None
-    prompt = torch.randint(target.vocab_size, (PROMPT,), generator=torch.Generator().manual_seed(0)).tolist()
     ending = Ending(Limits(sum(LENGTHS) + len(LENGTHS) + 1, context), PROMPT)
+    prompt = any_prompt(target)
     lane = speculative(target, drafter, prompt, SamplingParams(), Rule.SHARED_NOISE, InTurn(LENGTHS), ending)
     steps: list[Step] = []
     next(lane)  # the prompt's own

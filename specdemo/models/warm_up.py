@@ -21,12 +21,17 @@ WAYS = (
 )
 
 
+def any_prompt(target: Runner) -> list[int]:
+    """PROMPT tokens of no sense, always the same."""
+    return torch.randint(target.vocab_size, (PROMPT,), generator=torch.Generator().manual_seed(0)).tolist()
+
+
 def warm_up(target: Runner, twin: Runner, drafter: Drafter) -> None:
     """Both lanes write a few tokens by every rule; all three are empty afterwards."""
     context = min(target.max_length, drafter.max_length)
     if context < PROMPT + TOKENS + GAMMA:
         return
-    prompt = torch.randint(target.vocab_size, (PROMPT,), generator=torch.Generator().manual_seed(0)).tolist()
+    prompt = any_prompt(target)
 
     def ending() -> Ending:
         return Ending(Limits(TOKENS, context), PROMPT)

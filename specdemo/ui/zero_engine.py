@@ -177,7 +177,7 @@ def lent(gpu: Lender, weights: dict[str, PairWeights]) -> Callable[[str, Request
         until = time.monotonic() + seconds
         try:
             pair = pairs[drafter] = pairs.get(drafter) or _set_up(weights[drafter], pairs)
-            yield real_engine().known(pair)
+            yield Known.of(pair)
             yield from _raced(pair, request, until, seconds)
         except (RequestRefused, ModelUnavailable, PairRefused, DecodingFault) as error:
             yield Broke(error)

@@ -14,8 +14,8 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from specdemo.drafters.combined import CombinedDrafter
 from specdemo.drafters.model import ModelDrafter
 from specdemo.drafters.ngram import NgramDrafter
-from specdemo.models import choice, pair_options
 from specdemo.models import pair as pair_module
+from specdemo.models import pair_options
 from specdemo.models.errors import ModelUnavailable, PairRefused
 from specdemo.models.loading import find_model
 from specdemo.models.pair import Pair, load_pair
@@ -26,15 +26,6 @@ from tests.models.tiny_tokenizers import word_tokenizer
 from tests.tiny import noised, tiny_gpt2, tiny_llama, tiny_qwen2
 
 Save = Callable[..., Path]
-
-
-@pytest.fixture
-def no_weights_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    def read(*args: object, **kwargs: object) -> None:
-        raise AssertionError("weights were read")
-
-    monkeypatch.setattr(pair_module, "load_model", read)
-    monkeypatch.setattr(choice, "load_model", read)
 
 
 def width(save: Save, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, other: Path) -> int:
@@ -55,7 +46,7 @@ def test_padding_beyond_the_tokenizer_is_cut_off(save_model: Save, ours: int, th
     assert width(save_model, tiny_llama(ours), word_tokenizer(190), draft) == 200
 
 
-@pytest.mark.usefixtures("no_weights_are_read")
+@pytest.mark.usefixtures("nothing_loads")
 def test_the_first_token_that_differs_is_named(save_model: Save) -> None:
     target = save_model("target", tiny_llama(256), word_tokenizer(256))
     draft = save_model("draft", tiny_llama(256), word_tokenizer(256, {77: "foo", 99: "bar"}))
@@ -63,7 +54,7 @@ def test_the_first_token_that_differs_is_named(save_model: Save) -> None:
         load_pair(PairSpec(str(target), str(draft), device="cpu"))
 
 
-@pytest.mark.usefixtures("no_weights_are_read")
+@pytest.mark.usefixtures("nothing_loads")
 def test_a_refusal_suggests_drafts_that_are_known_to_fit() -> None:
     assert drafts_for("Qwen/Qwen2.5-7B-Instruct", "qwen2", 152064) == ["Qwen/Qwen2.5-0.5B-Instruct"]
     assert drafts_for("me/my-own-qwen3", "qwen3", 151936) == ["Qwen/Qwen3-0.6B", "Qwen/Qwen3-1.7B"]
@@ -223,7 +214,7 @@ def test_so_may_a_head(save_model: Save, monkeypatch: pytest.MonkeyPatch) -> Non
     assert pair.switch_drafter(str(folder)).facts["drafter"] == "head (EAGLE-3 head)"
 
 
-@pytest.mark.usefixtures("no_weights_are_read")
+@pytest.mark.usefixtures("nothing_loads")
 def test_a_copy_without_the_head_says_what_to_take_instead(save_model: Save, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pair_options, "SHIPPED_HEAD", Path("/nowhere"))
     target = save_model("target", tiny_llama(256))
@@ -232,7 +223,7 @@ def test_a_copy_without_the_head_says_what_to_take_instead(save_model: Save, mon
             load_pair(PairSpec(str(target), drafter, device="cpu"))
 
 
-@pytest.mark.usefixtures("no_weights_are_read")
+@pytest.mark.usefixtures("nothing_loads")
 @pytest.mark.parametrize("drafter", ["ngram+", "ngram+ngram", "ngram+ngram+x"])
 def test_lookup_is_combined_with_something_else_once(save_model: Save, drafter: str) -> None:
     target = save_model("target", tiny_llama(256))
