@@ -5,10 +5,9 @@ from __future__ import annotations
 from math import prod
 from operator import mul
 
-from specdemo.decoding.pause import Pause
-from specdemo.decoding.policy import Policy
-from specdemo.decoding.round_costs import Calibration, Costs
-from specdemo.decoding.steps import Step, Verdict, Why
+from specdemo.decoding.round_costs import Calibration
+from specdemo.decoding.steps import Step, Verdict
+from specdemo.decoding.weighing import Weighing
 
 
 class _Acceptance:
@@ -77,7 +76,7 @@ class _Acceptance:
         return shape
 
 
-class CostOptimal(Policy):
+class CostOptimal(Weighing):
     """The γ with the most tokens a second: E(γ) over the cost of such a step, acceptance as this very run has shown it.
 
     Asked before the round, so that the device is not waited for; see marginal_gain.py for one that looks at each token.
@@ -86,24 +85,15 @@ class CostOptimal(Policy):
     """
 
     def __init__(self, longest: int, calibration: Calibration | None = None) -> None:
-        self.longest = longest
-        self._costs, self._acceptance, self._pause = Costs(longest, calibration), _Acceptance(longest), Pause()
+        super().__init__(longest, calibration)
+        self._acceptance = _Acceptance(longest)
         self._found = 1.0  # share of the asked steps that drafted
-        self._begin()
 
-    def _begin(self) -> None:
-        self._draft_steps, self._copied = 0, False
+    def paying(self) -> int:
+        return self._best(shortest=0)
 
-    def next(self) -> int:
-        self._begin()
-        self.why = Why.POLICY
-        best = self._best(shortest=0)
-        if best:
-            self._pause.end()
-            return best
-        probes = self._pause.probes()
-        self.why = Why.PROBE if probes else Why.DOES_NOT_PAY
-        return self._best(shortest=1) if probes else 0
+    def probing(self) -> int:
+        return self._best(shortest=1)
 
     def _best(self, shortest: int) -> int:
         costs, expected, found = self._costs.rounds(), self._acceptance.expected(), self._found
@@ -113,18 +103,8 @@ class CostOptimal(Policy):
 
         return max(range(shortest, self.longest + 1), key=rate)
 
-    def goes_on(self) -> bool:
-        """Always: the length is chosen before. Draft steps are counted, for their cost."""
-        self._draft_steps += 1
-        return True
-
-    def pays(self, alpha: float) -> bool:
-        """Always; a copy has taken no draft step."""
-        self._copied = True
-        return True
-
     def learn(self, step: Step) -> None:
-        self._costs.learn(step, self._draft_steps, self._copied)
+        super().learn(step)
         self._acceptance.learn(step)
         if step.gamma:
             self._found += 0.05 * (bool(step.drafted) - self._found)

@@ -13,6 +13,7 @@ from specdemo.decoding.marginal_gain import MarginalGain
 from specdemo.decoding.policy import Fixed, Policy
 from specdemo.decoding.round_costs import Calibration
 from specdemo.decoding.steps import DraftLength, Step, Why
+from specdemo.decoding.weighing import Weighing
 
 START = 5  # what a policy that moves begins with, unless its bound is lower
 
@@ -296,4 +297,4 @@ def policy(
     if choice is DraftLength.ACROSS_RUNS:
         return AcrossRuns(gamma, levels or Levels())
     made = POLICIES[choice]
-    return made(gamma, calibration) if made in (CostOptimal, MarginalGain) else made(gamma)
+    return made(gamma, calibration) if issubclass(made, Weighing) else made(gamma)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from specdemo.decoding.pause import Pause
-from specdemo.decoding.policy import Policy
-from specdemo.decoding.round_costs import Calibration, Costs
+from specdemo.decoding.round_costs import Calibration
 from specdemo.decoding.steps import Step, Verdict, Why
+from specdemo.decoding.weighing import Weighing
 
 
-class MarginalGain(Policy):
+class MarginalGain(Weighing):
     """Drafts while a further token adds more tokens a second than the run writes anyway, up to `longest`.
 
     A token brings the chance that it and all before it in the chain are accepted; it costs one row more of the
@@ -25,10 +24,9 @@ class MarginalGain(Policy):
     LESS = 0.97  # of what plain rounds would write: rounds that draft nothing write as much, but for chance
 
     def __init__(self, longest: int, calibration: Calibration | None = None) -> None:
-        self.longest = longest
-        self._costs, self._chances, self._pause = Costs(longest, calibration), _Chances(), Pause()
+        super().__init__(longest, calibration)
+        self._chances = _Chances()
         self._rate = _Rate(*self._foreseen(), self.FORESEEN)
-        self._begin()
 
     def _foreseen(self) -> tuple[float, float]:
         """Tokens and cost of a round of the best length, were all tokens alike."""
@@ -39,21 +37,16 @@ class MarginalGain(Policy):
         return max(zip(expected, costs, strict=True), key=lambda round_: round_[0] / round_[1])
 
     def _begin(self) -> None:
+        super()._begin()
         self._reached = 1.0  # chance that all tokens of the chain so far are accepted
         self._length = 0
-        self._draft_steps = 0  # beyond the one that comes with the round before
-        self._copied = False
         self._confidences: list[float] = []  # of the tokens that the drafter had a distribution for
 
-    def next(self) -> int:
-        self._begin()
-        self.why = Why.POLICY
-        if self._rate.tokens_a_second >= self.LESS / self._costs.rounds()[0]:
-            self._pause.end()
-            return self.longest
-        probes = self._pause.probes()
-        self.why = Why.PROBE if probes else Why.DOES_NOT_PAY
-        return self.longest if probes else 0
+    def paying(self) -> int:
+        return self.longest if self._rate.tokens_a_second >= self.LESS / self._costs.rounds()[0] else 0
+
+    def probing(self) -> int:
+        return self.longest
 
     def unsure(self, logits: Tensor) -> bool:
         confidence = logits.float().softmax(-1).amax().item()
@@ -72,8 +65,7 @@ class MarginalGain(Policy):
         return goes_on
 
     def pays(self, alpha: float) -> bool:
-        self._copied = True
-        return self._takes(alpha)
+        return super().pays(alpha) and self._takes(alpha)
 
     def _takes(self, alpha: float) -> bool:
         takes = self._worth(self._reached * alpha, draft=0.0)  # its draft step, if there was one, has been paid
@@ -86,7 +78,7 @@ class MarginalGain(Policy):
         return reached >= (costs[self._length + 1] - costs[self._length] + draft) * self._rate.tokens_a_second
 
     def learn(self, step: Step) -> None:
-        self._costs.learn(step, self._draft_steps, self._copied)
+        super().learn(step)
         if step.gamma:
             self._learn_rate(len(step.tokens), step.seconds / self._costs.pace)
         judged = step.drafted[: step.judged]
