@@ -1,20 +1,16 @@
-"""How is one OpenAI-compatible server spoken to, and what is said where it does not answer as it should?
+"""How is one OpenAI-compatible server spoken to?
 
 Only the server that was named is ever spoken to: no redirect is followed, and no proxy of the environment is taken.
-Whatever goes wrong is a RemoteFault: a sentence with the next step.
+Whatever goes wrong is a RemoteFault: a sentence with the next step (refusals.py).
 """
 
 from __future__ import annotations
 
 import json
-import math
-import re
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -23,18 +19,16 @@ import openai
 from pydantic import BaseModel
 
 from specdemo.remote import wire
-from specdemo.remote.address import address, short
+from specdemo.remote.address import address
 from specdemo.remote.counters import Counters, Unreadable, parse
 from specdemo.remote.faults import NotOffered, RemoteFault
+from specdemo.remote.refusals import WRONG, Refusals, broke, named_in
 
 Messages = list[dict[str, str]]
 LARGEST_ANSWER = 16 * 1024 * 1024  # bytes of an answer that is no stream
 GRACE = 1.0  # seconds beyond the timeout, in which the clients find it out by themselves
 Response = tuple[int, bytes, httpx.Headers]
-LONGEST_WAIT = 24 * 3600  # seconds that a server may ask for in a sentence
 TEMPLATE = "the chat template"  # among what was dropped
-# All that the clients raise over what a stranger sends; the last ones are of shapes that are none.
-WRONG = (openai.OpenAIError, httpx.HTTPError, ValueError, AttributeError, TypeError, RecursionError)
 
 
 @dataclass(slots=True)
@@ -58,7 +52,7 @@ class Endpoint:
         self.name = self.url.split("://")[1]
         self.timeout = timeout
         self.templated = True
-        self._key = key
+        self.refusals = Refusals(self.name, timeout, key)
         # A packed answer is small until it is read: none is asked for.
         headers = {"Accept-Encoding": "identity"} | ({"Authorization": f"Bearer {key}"} if key else {})
         tls = self.url.startswith("https:")  # certificates take time to read
@@ -84,7 +78,7 @@ class Endpoint:
         """Raises RemoteFault where it is not there, or says that its engine died. Not every server has such a path."""
         status, body, headers = self._response("GET", wire.HEALTH)
         if status >= 500:
-            raise RemoteFault(self._hidden(self._status(status, body, wire.HEALTH, headers)))
+            raise RemoteFault(self.refusals.status(status, body, wire.HEALTH, headers))
 
     def models(self) -> list[wire.Model]:
         """What is served, at least one."""
@@ -124,7 +118,7 @@ class Endpoint:
         try:
             found = self._ask(wire.TOKENIZE, wire.Tokenized, asked).tokens
             if not 0 < len(found) <= len(text.encode()) + 1:  # a token spells a byte; some tokenizers put one before
-                raise self._garbage(ValueError(f"{len(found):,} tokens of {len(text):,} characters"))
+                raise self.refusals.garbage(ValueError(f"{len(found):,} tokens of {len(text):,} characters"))
             return found
         except NotOffered:
             raise RemoteFault(
@@ -157,15 +151,15 @@ class Endpoint:
                     yield chunk
                 return
             except WRONG as error:
-                named = [] if arrived else _named(extra, error)
+                named = [] if arrived else named_in(error, extra)
                 unknown = next((name for name in named if name in wire.DROPPABLE), None)
                 if unknown is not None:
                     del extra[unknown]
                     sent.dropped.append(unknown)
-                elif again and not arrived and _broken(error):
+                elif again and not arrived and broke(error):
                     again = False
                 else:
-                    raise (self._refused(error, named[0]) if named else self._fault(error)) from None
+                    raise (self.refusals.refused(error, named[0]) if named else self.refusals.fault(error)) from None
 
     def _chunks(self, body: dict[str, Any], extra: dict[str, Any]) -> Iterator[wire.Chunk]:
         ended = False
@@ -186,25 +180,14 @@ class Endpoint:
         try:
             return wire.read(shape, json.loads(answer))
         except (ValueError, RecursionError) as error:  # the latter of brackets in brackets
-            raise self._garbage(error) from None
+            raise self.refusals.garbage(error) from None
 
     def _answer(self, method: str, path: str, message: dict[str, Any] | None = None) -> bytes:
         status, body, headers = self._response(method, path, message)
         if status == 200:
             return body
         kind = NotOffered if status in (400, 404, 405, 422, 501) else RemoteFault
-        raise kind(self._hidden(self._status(status, body, path, headers)))
-
-    def _hidden(self, sentence: str) -> str:
-        """Without the key, which a client or a server may quote: sentences reach visitors."""
-        return sentence.replace(self._key, "***") if self._key else sentence
-
-    def silent(self) -> RemoteFault:
-        """What is said of a server that sends nothing, or nothing that counts."""
-        return RemoteFault(
-            f"The server at {self.name} was silent for {self.timeout:g} s: see whether it is busy, or give it "
-            "longer with --timeout."
-        )
+        raise kind(self.refusals.status(status, body, path, headers))
 
     def _response(self, method: str, path: str, message: dict[str, Any] | None = None) -> Response:
         """Status, body and headers, in the time that the server has, however it trickles."""
@@ -220,7 +203,7 @@ class Endpoint:
         try:
             answer = answered.get(timeout=self.timeout + GRACE)
         except Empty:
-            raise self.silent() from None
+            raise self.refusals.silent() from None
         if isinstance(answer, BaseException):
             raise answer
         return answer
@@ -238,102 +221,6 @@ class Endpoint:
                             raise RemoteFault(f"The server at {self.name} answers {path} with more than 16 MiB.")
                 return response.status_code, body, response.headers
             except (httpx.HTTPError, httpx.InvalidURL) as error:
-                if not (again and _broken(error)):
-                    raise self._fault(error) from None
+                if not (again and broke(error)):
+                    raise self.refusals.fault(error) from None
                 again = False
-
-    def _fault(self, error: Exception) -> RemoteFault:
-        """What an exception of the clients means."""
-        if isinstance(error, openai.APIStatusError):
-            answer = error.response
-            return RemoteFault(
-                self._hidden(self._status(error.status_code, answer.content, "/v1/completions", answer.headers))
-            )
-        if isinstance(error, openai.APITimeoutError | httpx.TimeoutException):
-            return self.silent()
-        if isinstance(error, openai.APIConnectionError | httpx.HTTPError | httpx.InvalidURL):
-            why = self._hidden(short(str(error.__cause__ or error))) or type(error).__name__
-            return RemoteFault(
-                f"The connection to {self.name} failed ({why}): see whether the server runs and is still reachable."
-            )
-        if isinstance(error, openai.APIError):
-            what = self._hidden(short(error.message))
-            return RemoteFault(
-                f"The server at {self.name} reports an error ({what}): see what it logged, and run again."
-            )
-        return self._garbage(error)
-
-    def _garbage(self, error: Exception) -> RemoteFault:
-        what = self._hidden(short(str(error)))
-        return RemoteFault(
-            f"The server at {self.name} sent what no OpenAI-compatible server sends ({what}): see whether that is the "
-            "right port."
-        )
-
-    def _refused(self, error: openai.APIError, named: str) -> RemoteFault:
-        """A refusal that speaks of a setting which changes what is drawn."""
-        what = self._hidden(_said(_text(error)))
-        return RemoteFault(f"The server at {self.name} does not take this {short(named)} ({what}): leave it off.")
-
-    def _status(self, status: int, body: bytes, path: str, headers: Mapping[str, str]) -> str:
-        """An answer that is no 200, in a sentence."""
-        where, what, wait = f"The server at {self.name}", _said(body.decode(errors="replace")), _wait(headers)
-        match status:
-            case 401 | 403:
-                return f"{where} wants another key: put it in an environment variable and name that with --api-key-env."
-            case 404:
-                return f"{where} does not know {path} or this model ({what}): see what it serves at /v1/models."
-            case 429 | 503 if wait is not None:
-                return f"{where} takes no more requests for now ({what}): wait {wait:,} s, and run again."
-            case 429:
-                return f"{where} takes no more requests for now ({what}): wait a little, and run again."
-            case _ if 300 <= status < 400:
-                return f"{where} sends on to another address, which is not followed: name that address itself."
-            case _ if status >= 500:
-                return f"{where} failed with status {status} ({what}): see what it logged, and run again."
-        return f"{where} refuses the request with status {status}: {what}."
-
-
-def _broken(error: Exception) -> bool:
-    """Whether a connection broke, or could not be made; silence is none of that."""
-    silent = isinstance(error, openai.APITimeoutError | httpx.TimeoutException)
-    return isinstance(error, openai.APIConnectionError | httpx.TransportError) and not silent
-
-
-def _named(settings: Iterable[str], error: Exception) -> list[str]:
-    """The settings that a refusal speaks of: the one that it calls its parameter, else all in its text."""
-    text = _text(error)
-    if text is None:
-        return []
-    own = [name for name in settings if name == error.param]
-    return own or [name for name in settings if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text)]
-
-
-def _text(error: Exception) -> str | None:
-    """Of a refusal, which may come inside a stream; None for what is none."""
-    if isinstance(error, openai.BadRequestError | openai.UnprocessableEntityError):
-        return error.response.text
-    other = isinstance(error, openai.APIStatusError | openai.APIConnectionError)
-    return error.message if isinstance(error, openai.APIError) and not other else None
-
-
-def _wait(headers: Mapping[str, str]) -> int | None:
-    """Seconds until Retry-After, a number or a date; None where it is neither, or no time that a person waits."""
-    said = headers.get("Retry-After", "").strip()
-    try:
-        until = float(said) if said.isdecimal() else (parsedate_to_datetime(said) - datetime.now(UTC)).total_seconds()
-        seconds = math.ceil(until)
-    except (ValueError, TypeError, IndexError, OverflowError):  # all that the parser of dates raises on other text
-        return None
-    return seconds if 0 < seconds <= LONGEST_WAIT else None
-
-
-def _said(text: str) -> str:
-    """The message in an error's body, short."""
-    try:
-        body = json.loads(text)
-        error = body.get("error", body)
-        text = error["message"] if isinstance(error, dict) else str(error)
-    except (ValueError, KeyError, AttributeError, RecursionError):
-        pass
-    return short(str(text)) or "no reason given"

@@ -26,7 +26,7 @@ from specdemo.remote.faults import RemoteFault
 from specdemo.remote.settings import Settings
 
 LONGEST_TOKEN = 512  # characters; no vocabulary has one, and text without tokens ends there, too
-LOOK_SECONDS = 0.1  # between two looks whether the lane was let go of
+LOOK_SECONDS = 0.1  # between two looks of who awaits an arrival: whether the lane was let go of
 LEAST_SECONDS = 1e-6  # of a step: no engine makes a million a second
 SCRAPES_APART = 0.25  # seconds: a scrape may be older than the last chunk
 KEPT = "What had arrived is kept."
@@ -136,7 +136,7 @@ class RemoteLane:
         while not self._stopped.is_set():
             if time.perf_counter() - heard > self.endpoint.timeout + GRACE:
                 self._stopped.set()
-                return self.endpoint.silent()
+                return self.endpoint.refusals.silent()
             try:
                 return queue.get(timeout=LOOK_SECONDS)
             except Empty:

@@ -21,7 +21,7 @@ from specdemo.remote import facts
 from specdemo.remote.address import short
 from specdemo.remote.endpoint import Endpoint, Messages
 from specdemo.remote.faults import RemoteFault
-from specdemo.remote.lane import Asked, RemoteLane
+from specdemo.remote.lane import LOOK_SECONDS, Asked, RemoteLane
 from specdemo.remote.mixed import LocalLane, MixedPair, refuse_other
 from specdemo.remote.options import Servers
 from specdemo.remote.settings import Settings
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from specdemo.models.pair import Pair
 
 AnyLane = RemoteLane | LocalLane
-LOOK_SECONDS = 0.1  # between two looks of who awaits an arrival
 
 
 @dataclass(slots=True)

@@ -12,8 +12,8 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
-MODELS, METRICS, TOKENIZE, DETOKENIZE = "/v1/models", "/metrics", "/tokenize", "/detokenize"
-HEALTH = "/health"
+MODELS, COMPLETIONS, TOKENIZE, DETOKENIZE = "/v1/models", "/v1/completions", "/tokenize", "/detokenize"
+HEALTH, METRICS = "/health", "/metrics"
 OPTIONAL = {"return_token_ids": True, "stream_options": {"include_usage": True}}  # asked for; a server may lack them
 DROPPABLE = (*OPTIONAL, "seed")  # without them the distribution is the same
 DRAFTS = "vllm:spec_decode_num_drafts_total"

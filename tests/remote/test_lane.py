@@ -18,10 +18,11 @@ from specdemo.race import Lane
 from specdemo.remote import endpoint as remote_endpoint
 from specdemo.remote import lane as remote_lane
 from specdemo.remote import wire
-from specdemo.remote.endpoint import Endpoint, _wait
+from specdemo.remote.endpoint import Endpoint
 from specdemo.remote.facts import Provenance
 from specdemo.remote.faults import RemoteFault
 from specdemo.remote.lane import KEPT, Asked, RemoteLane
+from specdemo.remote.refusals import _wait
 from tests.remote.server import Script, beginning, serving, transcript, without_ids
 
 SPECULATIVE = {"stream": "speculative.sse", "metrics": ("before.prom", "after.prom")}
