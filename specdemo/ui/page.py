@@ -218,7 +218,7 @@ class Page:
         self.board.attempt(self.attempt, None, self.controls.inputs, queue=False, **PRIVATE).then(
             None, None, None, js="() => document.getElementById('sd-run').click()", **PRIVATE
         )
-        self.glass.look(self.look, None, self.glass, queue=False, **PRIVATE)
+        self.glass.look(self.look, None, self.glass, queue=False, trigger_mode="multiple", **PRIVATE)
         self.how.work(self.work, None, self.how, queue=False, **PRIVATE)
         picked = [self.prompt, *self.controls.inputs]
         self.chips.pick(self.pick, self.controls.inputs, picked, queue=False, **PRIVATE)

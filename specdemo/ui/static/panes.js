@@ -227,7 +227,7 @@ sd.parts.pane = (element, { props, watch }) => {
   settle.at = 0;
 
   /* The reader has scrolled up since the text was last drawn, and the event that says so is still to come. */
-  const left = () => text.scrollTop < stood && text.scrollHeight >= tall && text.scrollTop + text.clientHeight < tall - 32;
+  const left = () => text.scrollTop < stood && text.scrollTop + text.clientHeight < Math.min(tall, text.scrollHeight) - 32;
 
   const scroll = () => {
     if (refusedShown()) ghosts.lay(steps);
