@@ -53,6 +53,7 @@ STOP_SECONDS = 5.0  # how long Stop waits for the last step to reach the page
 REPLAYS_AT_ONCE = 8
 EVENTS_QUEUED = 64  # by Gradio, before they are looked at; the line in which runs wait is the desk's
 SESSIONS_KEPT = 1000  # by Gradio, of labels in their language: what is forgotten is told in English again
+HEARD = ("language", "retry", "ask")  # from the header
 THREADS = 48  # beside one for each run that waits
 PRIVATE: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
 
@@ -129,7 +130,7 @@ class Page:
             tokens = self.desk.engine is not None and not self.desk.rules.public
             self.controls = Controls(*begin_with, tokens=tokens, values=settings, **self._servers())
         with gr.Column(elem_classes=["sd-page"]):
-            self.header = Part("header", events=("language", "retry"), elem_id="sd-header", elem_classes=["sd-part"])
+            self.header = Part("header", events=HEARD, elem_id="sd-header", elem_classes=["sd-part"])
             self.sign_in = SignIn() if self.desk.rules.login else None
             self.how = how.how()
             self.lab = Lab(self.desk, self.controls, self._alone, self._workers)
@@ -210,6 +211,7 @@ class Page:
         if self.sign_in is not None:
             self.sign_in.wire(self.blocks, self.header, self.settings, PRIVATE)
         self.blocks.load(self.watch, None, self.header, concurrency_limit=None, **PRIVATE)
+        self.header.ask(self.stands, None, self.header, queue=False, **PRIVATE)
         self.header.retry(self.retry, None, self.header, concurrency_limit=None, **PRIVATE)
         words = [self.prompt, self.run, self.stop, *self.controls.labelled]
         self.header.language(self.relabel, None, words, queue=False, **PRIVATE)
@@ -356,6 +358,10 @@ class Page:
         while status.state is Loaded.LOADING:
             status = self.desk.watch(status.number, 1.0)
             yield status.line()
+
+    def stands(self) -> str:
+        """The state of loading now, in an answer of its own, whatever became of the stream that tells it."""
+        return self.desk.status.line()
 
     def retry(self) -> Iterator[str]:
         """Load again what could not be loaded."""

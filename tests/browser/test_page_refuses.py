@@ -107,3 +107,14 @@ def test_gradios_own_toasts_speak_the_language_of_the_page(demo: Demo, chromium:
     page.evaluate("sd.setLanguage('en')")
     expect(toast).to_contain_text("The connection to the server was lost.")
     context.close()
+
+
+def test_the_pair_is_asked_for_where_nobody_told_of_it(demo: Demo, chromium: Browser) -> None:
+    context = chromium.new_context(locale="en-US")
+    page = context.new_page()
+    # The stream ends before it has told anything, as behind a host that keeps it back.
+    end = {"status": 200, "content_type": "text/event-stream", "body": 'data: {"msg":"close_stream"}\n\n'}
+    page.route("**/queue/data*", lambda route: route.fulfill(**end))
+    page.goto(demo.url)
+    expect(page.locator(".sd-pair[data-state=ready]")).to_contain_text("Scripted model")
+    context.close()

@@ -3,6 +3,8 @@ sd.parts.header = (element, { props, watch, trigger }) => {
   const find = (name) => element.querySelector(`[data-head="${name}"]`);
   const select = find("language");
   let state = { state: "loading", facts: [], message: "" };
+  const ASK_MS = 4000; /* between two times that it is asked for: what the server tells by itself may be lost on its way */
+  const asking = setInterval(() => trigger("ask", {}), ASK_MS);
 
   function draw() {
     const { state: kind, facts, message, fraction } = state;
@@ -23,6 +25,7 @@ sd.parts.header = (element, { props, watch, trigger }) => {
   function take() {
     if (!props.value) return;
     state = JSON.parse(props.value);
+    if (state.state !== "loading") clearInterval(asking);
     sd.facts = state.facts;
     sd.emit("facts");
     draw();
