@@ -1,8 +1,9 @@
 """A cache in which a folder is there whole or not at all, however many processes ask and whatever goes wrong.
 
-A folder is built under another name beside its place and renamed when it is finished; a manifest inside lists the
-size of every file, so that a file cut short later is noticed and the folder built again. It lists their SHA-256, too:
-that takes too long for every start, and is what `specdemo doctor` looks at.
+A folder is built under another name beside its place and renamed when it is finished; a manifest inside lists every
+file's size, SHA-256 and the time it was written, so that one that was cut short or written to is noticed and the folder
+built again. What nobody has written to since is not summed up at every start, which would take half a second: a bit
+that a disk lost by itself is what `specdemo doctor` looks for.
 """
 
 from __future__ import annotations
@@ -55,10 +56,14 @@ def cached_folder(name: str, build: Build, needs_bytes: int, progress: Progress)
 
 
 def is_whole(folder: Path) -> bool:
-    """Whether every file is there at the size it was written with."""
+    """Whether every file is there as it was written: at its size, and untouched since or with the same SHA-256."""
     try:
-        sizes = json.loads((folder / MANIFEST).read_text("utf-8"))["bytes"]
-        return all((folder / file).stat().st_size == size for file, size in sizes.items())
+        manifest = json.loads((folder / MANIFEST).read_text("utf-8"))
+        found = {name: (folder / name).stat() for name in manifest["bytes"]}
+        if any(found[name].st_size != size for name, size in manifest["bytes"].items()):
+            return False
+        touched = [name for name, time in manifest["written_ns"].items() if found[name].st_mtime_ns != time]
+        return all(sum_ == manifest["sha256"][name] for name, sum_ in _sums(folder / name for name in touched).items())
     except (OSError, ValueError, KeyError, AttributeError, TypeError):  # the last two of JSON that is no manifest
         return False
 
@@ -69,11 +74,9 @@ def verdict_on(folder: Path) -> str:
     if not folder.exists():
         return f"not there yet: the first start builds it in {folder}"
     try:
-        sums = json.loads((folder / MANIFEST).read_text("utf-8")).get("sha256")
-        if sums is None:
-            return f"in {folder}; its SHA-256 were not written down: to know more, {again}"
+        sums = json.loads((folder / MANIFEST).read_text("utf-8"))["sha256"]
         found = _sums(folder / name for name in sums)
-    except (OSError, ValueError, AttributeError, TypeError):
+    except (OSError, ValueError, KeyError, AttributeError, TypeError):
         return f"damaged: {again}"
     damaged = [name for name in sums if sums[name] != found[name]]
     return (
@@ -106,9 +109,14 @@ def _build(folder: Path, build: Build, needs_bytes: int) -> None:
         unfinished.mkdir()
         origin = build(unfinished, scratch)
         files = sorted(unfinished.iterdir())
-        written = {"bytes": {file.name: file.stat().st_size for file in files}, "sha256": _sums(files)}
-        manifest = json.dumps({"origin": origin, **written}, indent=1)
-        (unfinished / MANIFEST).write_text(manifest, "utf-8")
+        found = {file.name: file.stat() for file in files}
+        manifest = {
+            "origin": origin,
+            "bytes": {name: stat.st_size for name, stat in found.items()},
+            "written_ns": {name: stat.st_mtime_ns for name, stat in found.items()},
+            "sha256": _sums(files),
+        }
+        (unfinished / MANIFEST).write_text(json.dumps(manifest, indent=1), "utf-8")
         if folder.exists():  # a damaged one: out of the way first, a rename cannot replace a full folder
             folder.rename(scratch / "damaged")
         unfinished.rename(folder)
