@@ -14,7 +14,7 @@ from torch import Tensor
 from specdemo.decoding import verification
 from specdemo.decoding.drafter import Draft, Pruned
 from specdemo.decoding.policy import Policy
-from specdemo.decoding.sampling import Sampler, Stream, argmax
+from specdemo.decoding.sampling import Sampler, Stream, argmax, one_hot
 from specdemo.decoding.steps import Rule
 from specdemo.decoding.verification import Judgement
 
@@ -78,11 +78,20 @@ class Dice:
         """The rule's judgement, B = 1, of a draft of k by logits [k + 1, vocab]; p [n, vocab] of the rows it came to.
 
         A device judges all rows at once, since asking it whether one stands is a wait; a CPU row by row, and what is
-        behind a refusal is never worked out. Block needs every row, and greedily a row costs less than to begin one.
+        behind a refusal is never worked out. Block needs every row, and greedily all of them cost less than to begin
+        with each.
         """
-        if logits.device.type != "cpu" or self.rule is Rule.BLOCK or self._greedy:
+        if logits.device.type != "cpu" or self.rule is Rule.BLOCK:
             return self._at_once(logits, draft)
-        return self._in_turn(logits, draft)
+        return self._greedily(logits, draft) if self._greedy and self.shared else self._in_turn(logits, draft)
+
+    def _greedily(self, logits: Tensor, draft: Draft) -> tuple[Tensor, Judgement]:
+        """Shared noise at temperature 0: what `_at_once` finds, p of the rows that it comes to alone."""
+        best = self.sampler.likeliest(logits, draft.ids)
+        accepted = verification.leading((best[:-1] == draft.ids)[None])
+        reached = int(accepted) + 1
+        judged = Judgement(accepted, best[reached - 1 : reached], best[None, :-1])
+        return one_hot(logits[:reached], best[:reached]), judged
 
     def _in_turn(self, logits: Tensor, draft: Draft) -> tuple[Tensor, Judgement]:
         """Shared noise and rejection as the papers have them: to the bit what `_at_once` finds."""
@@ -98,21 +107,19 @@ class Dice:
                 if token != drafted:
                     break
                 continue
-            source, q = p, None if drafted is None else self._q(draft, i, p)
-            if q is not None:
+            source = p
+            if drafted is not None:
                 draws.append(uniforms[i])
-                if uniforms[i] * q[drafted] < p[drafted]:
+                q = None if draft.q is None else draft.q[i]  # None: the draft was certain
+                if uniforms[i] * (1 if q is None else q[drafted]) < p[drafted]:
                     continue
-                source = verification.residual(p, q)
+                source = verification.without(p, drafted) if q is None else verification.residual(p, q)
             token = self.sampler.draw(source, Stream.RESIDUAL, self._round)
             break
         accepted = torch.tensor([len(rows) - 1])
         drawn = torch.stack(draws) if draws else torch.empty(0)
         judged = Judgement(accepted, token[None], drawn[None], source=None if source is None else source[None])
         return torch.stack(rows), judged
-
-    def _q(self, draft: Draft, i: int, like: Tensor) -> Tensor:
-        return torch.zeros_like(like).scatter_(-1, draft.ids[i], 1.0) if draft.q is None else draft.q[i]
 
     def _at_once(self, logits: Tensor, draft: Draft) -> tuple[Tensor, Judgement]:
         """Every row, whether or not it is reached."""

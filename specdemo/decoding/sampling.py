@@ -126,6 +126,12 @@ def argmax(x: Tensor) -> Tensor:
     return torch.from_numpy(np.asarray(x.numpy().argmax(-1)))
 
 
+def one_hot(logits: Tensor, ids: Tensor) -> Tensor:
+    """The distribution [..., n] that is certain of ids [...]; no numbers where the logits [..., n] there are none."""
+    one = logits.gather(-1, ids[..., None]) * 0 + 1
+    return torch.zeros_like(logits).scatter_(-1, ids[..., None], one)
+
+
 # --- Processing ------------------------------------------------------------------------------------------------------
 
 
@@ -195,7 +201,7 @@ def _cuts(params: SamplingParams, vocab: int) -> Iterator[Callable[[np.ndarray],
 def _nucleus_end(p: np.ndarray, top_p: float) -> np.floating:
     """The probability of the last token that the smallest set of mass >= top_p takes in."""
     # all that are under this together weigh less than 1 - top_p: the nucleus lies within the others
-    descending = np.sort(p[p >= (1 - top_p) / len(p)])[::-1]
+    descending = np.sort(p[np.flatnonzero(p >= (1 - top_p) / len(p))])[::-1]  # by places: a third of by a mask
     before = descending.cumsum() - descending
     return descending[max(np.count_nonzero(before < top_p) - 1, 0)]
 
@@ -228,9 +234,11 @@ class Sampler:
 
     def target(self, logits: Tensor, drafted: Tensor) -> Tensor:
         """p [k + 1, vocab] from logits [k + 1, vocab]; row i stands after the drafted tokens [k] before it."""
-        if self.seen is not None:
-            logits = penalise(logits, self._seen_before(drafted), self.params.repetition_penalty)
-        return self._distribution(logits, self.params.temperature)
+        return self._distribution(self._penalised(logits, drafted), self.params.temperature)
+
+    def likeliest(self, logits: Tensor, drafted: Tensor) -> Tensor:
+        """Ids [k + 1] that `target` is certain of at temperature 0."""
+        return argmax(self._penalised(logits, drafted))
 
     def draft(self, logits: Tensor, drafted: Iterable[Tensor], among: Pruned | None = None) -> Tensor:
         """q [n] from the drafter's logits [n], all or `among` the vocabulary's, after the round's drafted tokens."""
@@ -248,9 +256,10 @@ class Sampler:
             return race_winner(weights, exponential(keys, ids)[0])
         # what weighs nothing never wins, and after top-p a few hundred are left: finding them would wait for a device;
         # numpy, because a dozen operations on so few cost what it costs to begin them
-        left = np.flatnonzero(weights.numpy() != 0)
+        weigh = weights.numpy()
+        left = np.flatnonzero(weigh != 0)
         noise = _as_exponential(torch.from_numpy(_hash(ids.numpy()[left], first, second)))
-        return torch.from_numpy(left)[race_winner(weights[left], noise)]
+        return torch.as_tensor(left[(weigh[left] / noise.numpy()).argmax()])
 
     def scores(self, logits: Tensor, position: int) -> Tensor:
         """What decides the draw at a position before truncation: [1, vocab] logits over temperature plus the noise."""
@@ -282,15 +291,18 @@ class Sampler:
 
     def _distribution(self, logits: Tensor, temperature: float) -> Tensor:
         if temperature == 0:
-            best = argmax(logits)[..., None]
-            one = logits.gather(-1, best) * 0 + 1  # not a number where the logits are none
-            return torch.zeros_like(logits).scatter_(-1, best, one)
-        p = (logits / temperature).softmax(-1)
+            return one_hot(logits, argmax(logits))
+        p = (logits if temperature == 1 else logits / temperature).softmax(-1)
         if not self.params.truncates:
             return p
         if p.device.type != "cpu":
             return truncate(p, self.params)
         return torch.from_numpy(np.stack([truncate_row(row, self.params) for row in p.numpy()]))
+
+    def _penalised(self, logits: Tensor, drafted: Tensor) -> Tensor:
+        if self.seen is None:
+            return logits
+        return penalise(logits, self._seen_before(drafted), self.params.repetition_penalty)
 
     def _seen_before(self, drafted: Tensor) -> Tensor:
         """[k + 1, vocab]: row i has also seen drafted[:i]."""

@@ -37,7 +37,7 @@ def shared_noise(p: Tensor, drafted: Tensor, noise: Tensor) -> Judgement:
     draw, so the text does not depend on the drafter (Daliri, Musco, Suresh 2024, arXiv 2408.07978).
     """
     winners = race_winner(p, noise)  # [B, k + 1]
-    accepted = _leading(winners[:, :-1] == drafted)
+    accepted = leading(winners[:, :-1] == drafted)
     return Judgement(accepted, _at(winners, accepted), winners[:, :-1])
 
 
@@ -48,7 +48,7 @@ def rejection(p: Tensor, drafted: Tensor, q: Tensor, uniforms: Tensor, noise: Te
     Matias 2023, algorithm 1; Chen et al. 2023).
     """
     p_x, q_x = _of(p[:, :-1], drafted), _of(q, drafted)
-    accepted = _leading(uniforms * q_x < p_x)
+    accepted = leading(uniforms * q_x < p_x)
     one = torch.ones_like(accepted, dtype=p.dtype)
     source = _source(p, q, accepted, one)
     return Judgement(accepted, race_winner(source, noise), uniforms, source=source)
@@ -78,7 +78,7 @@ def block(p: Tensor, drafted: Tensor, q: Tensor, uniforms: Tensor, noise: Tensor
     return Judgement(accepted, race_winner(source, noise), uniforms, passing, source)
 
 
-def _leading(passed: Tensor) -> Tensor:
+def leading(passed: Tensor) -> Tensor:
     """Number [B] of True before the first False in passed [B, k]."""
     return passed.long().cumprod(-1).sum(-1)
 
@@ -95,8 +95,15 @@ def _at(values: Tensor, position: Tensor) -> Tensor:
 
 def residual(p: Tensor, q: Tensor, weight: Tensor | float = 1.0) -> Tensor:
     """What is drawn from in place of a refused token: max(weight p - q, 0) over [..., V], or p where that is 0."""
-    left = (weight * p - q).clamp(min=0)
+    left = (weight * p).sub_(q).clamp_(min=0)
     return torch.where(left.sum(-1, keepdim=True) <= 0, p, left)
+
+
+def without(p: Tensor, token: Tensor) -> Tensor:
+    """`residual` of p [V] after a draft that was certain of one token []."""
+    left = p.clone()
+    left[token] = 0
+    return left if left.sum() > 0 else p
 
 
 def _source(p: Tensor, q: Tensor, accepted: Tensor, weight: Tensor) -> Tensor:

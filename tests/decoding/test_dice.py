@@ -1,4 +1,4 @@
-"""A CPU judges row by row, a device all rows at once: to the bit the same. And a pruned vocabulary's draws."""
+"""A CPU judges the rows that are reached, a device all: to the bit the same. And the draws of a pruned vocabulary."""
 
 from __future__ import annotations
 
@@ -64,12 +64,12 @@ def test_judged_row_by_row_and_all_at_once_a_draft_fares_the_same(
     draft = Draft.of(tokens, qs, CPU)
     if one_hot:
         draft = Draft(draft.ids)
-    p, judged = lane._in_turn(logits, draft)
+    p, judged = lane.judge(logits, draft)
     every_p, at_once = lane._at_once(logits, draft)
     reached = int(at_once.accepted) + 1
     assert (judged.accepted, judged.token) == (at_once.accepted, at_once.token)
     assert torch.equal(p, every_p[:reached])
-    assert torch.equal(judged.draws[0], at_once.draws[0, :reached].to(judged.draws.dtype))
+    assert torch.equal(judged.draws[0, :reached], at_once.draws[0, :reached].to(judged.draws.dtype))
     assert (judged.source is None) == (at_once.source is None)
     if judged.source is not None:
         assert torch.equal(judged.source, at_once.source)
@@ -90,11 +90,12 @@ def test_a_draw_among_a_pruned_vocabulary_is_the_draw_from_the_whole_one(
     torch.testing.assert_close(q, whole, rtol=1e-5, atol=0)
 
 
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
 @pytest.mark.parametrize("rule", [Rule.SHARED_NOISE, Rule.REJECTION])
-def test_behind_a_refusal_nothing_is_worked_out(rule: Rule) -> None:
+def test_behind_a_refusal_nothing_is_worked_out(rule: Rule, temperature: float) -> None:
     """A row that is no number, behind the refused one, stays unseen."""
     logits = some_logits(0, 3)
     logits[2] = torch.nan
     impossible = logits[0].argmin()[None]
-    p, judged = dice(SamplingParams(temperature=1.0, top_k=5), rule).judge(logits, Draft(impossible.repeat(2)))
+    p, judged = dice(SamplingParams(temperature=temperature, top_k=5), rule).judge(logits, Draft(impossible.repeat(2)))
     assert judged.accepted == 0 and len(p) == 1 and p.isfinite().all()
