@@ -47,11 +47,11 @@ def configure(
 
     others: gives the names that another program knows; not asked where there is no file.
     """
-    first = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    first = argparse.ArgumentParser(add_help=False, exit_on_error=False)
     first.add_argument("--config", type=Path)
     try:
         path = first.parse_known_args(list(argv))[0].config
-    except SystemExit:
+    except argparse.ArgumentError:
         return  # `--config` without a file: the parser itself says so
     if path is None:
         return

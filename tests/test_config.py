@@ -29,6 +29,17 @@ def test_every_kind_of_option_can_be_set(tmp_path: Path) -> None:
     assert args.lab_rows == 0 and isinstance(args.temperature, float)
 
 
+def test_the_file_may_be_named_by_a_shortened_option_as_any_other(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "demo.yaml").write_text("gamma: 3\n", "utf-8")
+    argv = ["--conf", str(tmp_path / "demo.yaml")]
+    configure(parser := app_parser(), argv)
+    assert parser.parse_args(argv).gamma == 3
+    configure(app_parser(), ["--config"])
+    assert capsys.readouterr().err == "", "that no file is named, the parser says once"
+
+
 def test_no_file_and_an_empty_one_change_nothing(tmp_path: Path) -> None:
     usual = vars(app_parser().parse_args([]))
     assert vars(asked(tmp_path, "# nothing\n")) | {"config": None} == usual
