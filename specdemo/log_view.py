@@ -244,8 +244,9 @@ def _drop(values: Sequence[float]) -> int | None:
 
     def level(low: int, high: int) -> tuple[float, float]:
         """The mean of these, and the square of its standard error."""
-        mean = (sums[high] - sums[low]) / (high - low)
-        return mean, max(0.0, (squares[high] - squares[low]) / (high - low) - mean**2) / (high - low)
+        runs = high - low
+        mean = (sums[high] - sums[low]) / runs
+        return mean, max(0.0, (squares[high] - squares[low]) / runs - mean**2) / (runs - 1)
 
     for i in range(FEWEST, n - FEWEST + 1):
         (before, error_before), (after, error_after) = level(0, i), level(i, n)

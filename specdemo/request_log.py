@@ -12,6 +12,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import asdict
 from datetime import UTC, datetime
+from glob import escape
 from logging import LogRecord, makeLogRecord
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
@@ -139,7 +140,8 @@ def plain(tag: object) -> str:
 
 def files_of(path: Path) -> list[Path]:
     """The file and those that were set aside, the oldest first."""
-    aside = {int(one.name.rpartition(".")[2]): one for one in path.parent.glob(f"{path.name}.*") if _number(one)}
+    beside = path.parent.glob(f"{escape(path.name)}.*")
+    aside = {int(one.name.rpartition(".")[2]): one for one in beside if _number(one)}
     return [*(aside[n] for n in sorted(aside, reverse=True)), *([path] if path.is_file() else [])]
 
 

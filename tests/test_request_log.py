@@ -75,10 +75,10 @@ def test_a_race_that_never_wrote_is_a_line_too() -> None:
 
 
 def test_a_long_file_is_set_aside_and_the_oldest_goes(tmp_path: Path) -> None:
-    log = RequestLog(tmp_path / "runs.jsonl", largest=120, kept=2)
+    log = RequestLog(tmp_path / "runs[1].jsonl", largest=120, kept=2)
     for n in range(9):
         assert log.write({"n": n, "filled": "x" * 30}) is None
-    assert [one.name for one in files_of(log.path)] == ["runs.jsonl.2", "runs.jsonl.1", "runs.jsonl"]
+    assert [one.name for one in files_of(log.path)] == ["runs[1].jsonl.2", "runs[1].jsonl.1", "runs[1].jsonl"]
     assert [json.loads(line)["n"] for line in lines_of(log.path)] == [4, 5, 6, 7, 8]
 
 
