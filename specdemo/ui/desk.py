@@ -97,7 +97,8 @@ class Desk:
         try:
             while not (taken or stop.is_set()):
                 # A hundred that came in the same instant must not go on looking in the same instant.
-                taken = self.line.wait(ticket, random.uniform(LOOK_SECONDS / 2, LOOK_SECONDS))
+                came = self.line.wait(ticket, random.uniform(LOOK_SECONDS / 2, LOOK_SECONDS))
+                taken = came and not stop.is_set()  # for who has left meanwhile, no pair is loaded
                 if not taken:
                     waiting(self.line.place(ticket))
         finally:  # even where the thread dies: nobody behind it would ever have a turn

@@ -95,6 +95,6 @@ class Line:
     def _refuse(self, address: str) -> None:
         if len(self._tickets) > self._most:  # one of them has the device
             raise TurnedAway(("refused.full", {"n": str(self._most)}))
-        own = sum(one.address == address for one in self._tickets)
-        if self._most_each is not None and own > self._most_each:
-            raise TurnedAway(("refused.each", {"n": str(own)}))
+        own = [one.address == address for one in self._tickets]
+        if self._most_each is not None and sum(own[1:]) >= self._most_each:  # the first one has the device
+            raise TurnedAway(("refused.each", {"n": str(sum(own))}))

@@ -70,7 +70,16 @@ class Rules:
 
 
 OWN = Rules()
-PUBLIC = Rules(True, (), 32, 3, 20, 120.0, 512, 2048, 120)
+PUBLIC = Rules(
+    public=True,
+    waiting=32,
+    waiting_each=3,
+    runs_a_minute=20,
+    seconds=120.0,
+    new_tokens=512,
+    prompt_tokens=2048,
+    lab_rows=120,
+)
 
 
 class Pace:
@@ -145,16 +154,16 @@ def rules(args: argparse.Namespace) -> Rules:
         return default if value is None else value
 
     return Rules(
-        public,
-        models,
-        asked(args.waiting, base.waiting),
-        asked(args.waiting_each, base.waiting_each),
-        asked(args.runs_a_minute, base.runs_a_minute),
-        asked(args.seconds_a_run, base.seconds),
-        asked(args.new_tokens, base.new_tokens),
-        asked(args.prompt_tokens, base.prompt_tokens),
-        asked(args.lab_rows, base.lab_rows),
-        args.login is not None or bool(os.environ.get("SPACE_ID") and os.environ.get("OAUTH_CLIENT_ID")),
+        public=public,
+        models=models,
+        waiting=asked(args.waiting, base.waiting),
+        waiting_each=asked(args.waiting_each, base.waiting_each),
+        runs_a_minute=asked(args.runs_a_minute, base.runs_a_minute),
+        seconds=asked(args.seconds_a_run, base.seconds),
+        new_tokens=asked(args.new_tokens, base.new_tokens),
+        prompt_tokens=asked(args.prompt_tokens, base.prompt_tokens),
+        lab_rows=asked(args.lab_rows, base.lab_rows),
+        login=args.login is not None or bool(os.environ.get("SPACE_ID") and os.environ.get("OAUTH_CLIENT_ID")),
     )
 
 

@@ -70,6 +70,14 @@ def test_a_full_line_and_a_greedy_visitor_are_turned_away_with_a_sentence() -> N
     line.enter("c")
 
 
+def test_as_many_of_a_visitor_may_wait_whoever_has_the_device() -> None:
+    line = Line(9, most_each=2)
+    line.enter("b"), line.enter("a"), line.enter("a")
+    with pytest.raises(TurnedAway) as away:
+        line.enter("a")
+    assert away.value.reason == ("refused.each", {"n": "2"})
+
+
 def test_loading_stands_in_the_line_and_is_no_run(clock: list[float]) -> None:
     line = Line(1)
     loading, run = line.enter(counts=False), line.enter()

@@ -123,6 +123,12 @@ def test_nobody_is_left_holding_the_device() -> None:
     assert desk.take(threading.Event(), lambda place: None)
 
 
+def test_who_leaves_as_the_turn_comes_takes_no_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    desk, stop = Desk(Synthetic().engine(), SPEC), threading.Event()
+    monkeypatch.setattr(desk.line, "wait", lambda ticket, seconds: stop.set() or True)
+    assert desk.take(stop, lambda place: None) is None and len(desk.line) == 0
+
+
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_thread_that_dies_of_what_is_no_exception_is_told_and_holds_nothing() -> None:
     script = Synthetic()
