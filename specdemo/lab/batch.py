@@ -306,8 +306,7 @@ def charts(rows: Sequence[Row]) -> list[Chart]:
 
 def findings(rows: Sequence[Row]) -> list[str]:
     """Where speculation stops paying; what a batch is worth beside it; whether rows are what they are alone."""
-    said = paying(rows)
-    return [*said, *_alone(rows)] if said else []
+    return [*paying(rows), *_alone(rows)] if rows else []
 
 
 def paying(rows: Sequence[Row]) -> list[str]:
@@ -332,11 +331,9 @@ def _where(ratios: Sequence[tuple[int, float]]) -> str:
 
 def _best(rows: Sequence[Row]) -> list[str]:
     """The two ways to use a pass for several tokens, against each other: the batch alone, and the draft alone."""
-    side_of = {side: max(rows, key=partial(_speed, side)) for side in SIDES}
-    said = []
-    for side, row in side_of.items():
-        said.append(f"{side} is fastest at {row['batch']}, {throughput(row, side):.1f} tokens/s")
-    return ["; ".join(said)[0].upper() + "; ".join(said)[1:] + ", all requests together."]
+    fastest = ((side, max(rows, key=partial(_speed, side))) for side in SIDES)
+    plain, drafted = (f"{row['batch']}, {_speed(side, row):.1f} tokens/s" for side, row in fastest)
+    return [f"Plain is fastest at {plain}; drafted is fastest at {drafted}, all requests together."]
 
 
 def _speed(side: str, row: Row) -> float:

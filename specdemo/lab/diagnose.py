@@ -16,7 +16,7 @@ from specdemo.decoding.steps import Rule
 from specdemo.lab.chart import Chart, mark
 from specdemo.lab.experiment import Experiment, Row, Told
 from specdemo.lab.options import TEMPERATURE, TOKENS, Number, OneOf, option
-from specdemo.lab.pooled import ALPHA, SPEEDUP, E, pooled, prompt_of, shown
+from specdemo.lab.pooled import ALPHA, SPEEDUP, E, counts, pooled, prompt_of, shown
 from specdemo.lab.prompt_files import TaskPrompt
 from specdemo.lab.prompts import PromptOptions
 from specdemo.lab.roofline import Bound, Footprint, Roof, footprint, roof, rows_dtype
@@ -103,7 +103,6 @@ def _ceilings(pair: Pair) -> Row:
 
 def _examined(pair: Pair, request: Request) -> Generator[None, None, Row]:
     """Timed: the plain lane, the speculative one, the plain one again. Then under watch. Then the text itself."""
-    from specdemo.lab.pooled import counts
     from specdemo.lab.witness import witnessed
 
     plain = [(yield from followed(lanes(pair, request)[Lane.BASELINE]))]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from rich.table import Table
@@ -33,7 +32,7 @@ class HeatMap:
         return -i, -j
 
 
-def draw(heat_map: HeatMap, shown: Callable[[float], str] = "{:.2f}".format) -> Table:
+def draw(heat_map: HeatMap) -> Table:
     """For a terminal: the shade says how high, a star marks the best, and the number stands there anyway."""
     table = Table(title=heat_map.title, title_justify="left", title_style="bold", box=None, pad_edge=False)
     table.add_column(f"{heat_map.down} \\ {heat_map.across}", justify="right")
@@ -42,14 +41,14 @@ def draw(heat_map: HeatMap, shown: Callable[[float], str] = "{:.2f}".format) -> 
     known = [value for line in heat_map.values for value in line if value is not None]
     low, high = (min(known), max(known)) if known else (0.0, 0.0)
     for i, (name, line) in enumerate(zip(heat_map.lines, heat_map.values, strict=True)):
-        cells = [_cell(value, low, high, (i, j) == heat_map.best, shown) for j, value in enumerate(line)]
+        cells = [_cell(value, low, high, (i, j) == heat_map.best) for j, value in enumerate(line)]
         table.add_row(name, *cells)
     return table
 
 
-def _cell(value: float | None, low: float, high: float, best: bool, shown: Callable[[float], str]) -> Text:
+def _cell(value: float | None, low: float, high: float, best: bool) -> Text:
     if value is None:
         return Text("–")
     share = (value - low) / (high - low) if high > low else 1.0
     style = SHADES[min(int(share * len(SHADES)), len(SHADES) - 1)]
-    return Text(f" {BEST if best else ' '}{shown(value)} ", f"{style} {'bold' if best else ''} white")
+    return Text(f" {BEST if best else ' '}{value:.2f} ", f"{style} {'bold' if best else ''} white")

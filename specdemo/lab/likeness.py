@@ -15,7 +15,7 @@ import numpy as np
 
 EAST_ASIAN = r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]"
 WORD = re.compile(rf"{EAST_ASIAN}|(?:(?!{EAST_ASIAN})\w)+")
-FLIPS = 10_000
+FLIPS = 10_000  # at most, where there are more ways to swap
 
 
 class Words:
@@ -53,13 +53,13 @@ class Test:
     shows: float
 
 
-def means_differ(differences: Sequence[float], flips: int = FLIPS) -> Test:
+def means_differ(differences: Sequence[float]) -> Test:
     """Sign-flip test of paired differences: is their mean 0? Exact in law where the two of a pair could be swapped."""
     d = np.asarray(differences, dtype=float)
-    return _by_chance(d.mean(), _signs(len(d), flips) @ d / len(d))
+    return _by_chance(d.mean(), _signs(len(d)) @ d / len(d))
 
 
-def words_differ(pairs: Sequence[tuple[Sequence[int], Sequence[int]]], flips: int = FLIPS) -> Test:
+def words_differ(pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> Test:
     """Do two sides use tokens equally often? Pearson's statistic of both counts, its law by swapping pairs' labels.
 
     Tokens of one text depend on each other, so the statistic's usual law does not hold; whole texts are swapped.
@@ -78,14 +78,14 @@ def words_differ(pairs: Sequence[tuple[Sequence[int], Sequence[int]]], flips: in
         parts = np.array_split(signs, max(len(signs) // 256, 1))  # never all ways times all tokens at once
         return np.concatenate([((part @ difference) ** 2 / total).sum(1) for part in parts])
 
-    return _by_chance(statistic(np.ones((1, len(pairs))))[0], statistic(_signs(len(pairs), flips)))
+    return _by_chance(statistic(np.ones((1, len(pairs))))[0], statistic(_signs(len(pairs))))
 
 
-def _signs(n: int, flips: int) -> np.ndarray:
-    """Every way to swap n pairs where there are few, else so many random ones: [ways, n] of 1 and -1."""
-    if 2**n <= flips:
+def _signs(n: int) -> np.ndarray:
+    """Every way to swap n pairs where there are few, else FLIPS random ones: [ways, n] of 1 and -1."""
+    if 2**n < FLIPS:
         return 1.0 - 2.0 * (np.arange(2**n)[:, None] >> np.arange(n) & 1)
-    return 1.0 - 2.0 * np.random.default_rng(0).integers(0, 2, size=(flips, n))
+    return 1.0 - 2.0 * np.random.default_rng(0).integers(0, 2, size=(FLIPS, n))
 
 
 def _by_chance(observed: float, law: np.ndarray) -> Test:

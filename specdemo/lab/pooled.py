@@ -41,7 +41,6 @@ DRAWS, LEVEL = 2000, 0.95
 
 def counts(lane: LaneMetrics, plain: Sequence[LaneMetrics], padding: float = 1.0) -> Row:
     """A speculative lane and the plain lanes beside it. padding: of a plain step over the fastest one (see Pair)."""
-    first = lane.acceptance_per_position[0] * lane.steps_that_drafted if lane.drafted else 0
     return {
         "answers": 1,
         "tokens": lane.decoded,
@@ -50,7 +49,7 @@ def counts(lane: LaneMetrics, plain: Sequence[LaneMetrics], padding: float = 1.0
         "drafted": lane.drafted,
         "accepted": lane.accepted,
         "judged": lane.judged,
-        "first accepted": round(first),
+        "first accepted": sum(lane.accepted_per_position[:1]),
         "draft s": lane.draft_seconds,
         "verify s": lane.verify_seconds,
         "other s": lane.other_seconds,
