@@ -94,8 +94,12 @@ class Result(BaseModel):
 
 
 def read(path: Path) -> Result:
-    """The result in a file; raises OSError, or LabRefused with a sentence that names the key."""
-    return parse(path.read_bytes(), str(path))
+    """The result in a file; raises LabRefused with a sentence that names the key."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise LabRefused(f"{path} could not be read: {error.strerror or error}. Name another file.") from None
+    return parse(data, str(path))
 
 
 def parse(data: bytes | str, name: str) -> Result:
