@@ -14,7 +14,7 @@ from typing import TypeVar
 import torch
 
 from specdemo.bench import gpu, report, task_report
-from specdemo.bench.contest import PROMPTS, Contest, Settings
+from specdemo.bench.contest import KINDS, PROMPTS, Contest, Settings
 from specdemo.bench.measure import THRESHOLD
 from specdemo.bench.page_client import PageFailed
 from specdemo.bench.peers import HOW, PEER_ROWS, PYTHON, FlashSpec, PeerFailed
@@ -24,6 +24,7 @@ from specdemo.bench.steps import STEP_ROWS
 from specdemo.bench.tasks import SAMPLINGS, TaskContest, TaskSettings
 from specdemo.decoding.steps import DraftLength
 from specdemo.environment import Watch, busy_processes, environment
+from specdemo.exit_codes import REFUSED
 from specdemo.lab.experiment import LabRefused
 from specdemo.lab.prompt_files import read_prompts
 from specdemo.lab.prompts import TASKS
@@ -35,7 +36,7 @@ from specdemo.option_names import dashed, named
 from specdemo.race import RequestRefused
 from specdemo.trace_files import Unwritable, refuse_unwritable
 
-VOID, REFUSED = 1, 2
+VOID = 1  # the exit code where a result is not sound
 QUICK = {"new_tokens": 12, "repeats": 2}
 QUICK_TASKS = {"new_tokens": 12, "repeats": 1, "per_kind": 1}
 
@@ -61,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the same pair in FlashSpec and in transformers beside this program, instead",
     )
     parts = {"": ROWS, "with --steps ": STEP_ROWS, "with --peers ": PEER_ROWS}
-    named = "a part, " + ", ".join(f"{when}of {','.join(rows)}" for when, rows in parts.items()) + " (all)"
+    about = "a part, " + ", ".join(f"{when}of {','.join(rows)}" for when, rows in parts.items()) + " (all)"
     parser.add_argument(
         "--flashspec",
         type=Path,
@@ -69,7 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PYTHON",
         help=f"with --peers: of the environment that FlashSpec is in (%(default)s, of `{HOW}`)",
     )
-    parser.add_argument("--only", default="", metavar="ROWS", help=named)
+    parser.add_argument("--only", default="", metavar="ROWS", help=about)
     parser.add_argument("--repeats", type=int, help=f"interleaved repeats ({rows.repeats}, of tasks {tasks.repeats})")
     parser.add_argument(
         "--new-tokens",
@@ -120,7 +121,7 @@ def _add_task_arguments(parser: argparse._ArgumentGroup) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Measure and show; 0 when every result is sound, 1 when one is void, 2 when nothing could be measured."""
+    """Measure and show; 0 when every result is sound, 1 when one is void, 2 when nothing was measured or kept."""
     try:
         refuse_unwritable(args.json)
         measure = _gpu if args.gpu else _tasks if args.tasks else _peers if args.peers else _rows
@@ -129,8 +130,12 @@ def main(args: argparse.Namespace) -> int:
         print(error, file=sys.stderr)
         return REFUSED
     print(shown)
-    if args.json:
-        report.save(args.json, kept)
+    try:
+        if args.json:
+            report.save(args.json, kept)
+    except OSError as error:
+        print(f"The result could not be written to {args.json}: {error.strerror or error}.", file=sys.stderr)
+        return REFUSED
     return 0 if sound else VOID
 
 
@@ -230,6 +235,10 @@ def _settings(args: argparse.Namespace) -> Settings:
     gamma, *more = _gammas(args.gamma)
     if more:
         raise Refused("Several draft lengths can be compared with --tasks only.")
+    prompts = args.prompts or PROMPTS
+    known = _kinds(prompts)
+    if missing := [kind for kind in KINDS if kind not in known]:
+        raise Refused(f"{prompts} has no prompts of the kind {missing[0]!r}, and needs {' and '.join(KINDS)}.")
     settings = Settings(
         target=args.target,
         precision=args.precision,
@@ -237,7 +246,7 @@ def _settings(args: argparse.Namespace) -> Settings:
         gamma=gamma,
         draft_layers=args.draft_layers,
         quick=args.quick,
-        prompts=args.prompts or PROMPTS,
+        prompts=prompts,
     )
     return _budget(args, settings, QUICK)
 

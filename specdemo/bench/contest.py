@@ -5,7 +5,6 @@ Both sides write exactly the same number of tokens: end-of-text ids are switched
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -19,13 +18,15 @@ from specdemo.bench.sides import Prompt, Side
 from specdemo.decoding.linear import row_dtype
 from specdemo.decoding.params import SamplingParams
 from specdemo.decoding.steps import Step
+from specdemo.lab.prompt_files import read_prompts
+from specdemo.lab.prompts import chosen, prompt_ids
 from specdemo.models.loading import Source, find_model, load_model
 from specdemo.models.pair import Pair, load_pair
-from specdemo.models.pair_options import AUTO, PairSpec
-from specdemo.models.text import encode_chat
+from specdemo.models.pair_options import AUTO, EMBEDDED, PairSpec
 from specdemo.race import Lane, Request, lanes
 
 PROMPTS = Path(__file__).resolve().parents[2] / "assets" / "prompts" / "bench.json"
+KINDS = ("copying", "other")
 GREEDY = SamplingParams()
 SAMPLED = SamplingParams(temperature=1.0, top_p=0.95, seed=1)
 
@@ -34,7 +35,7 @@ SAMPLED = SamplingParams(temperature=1.0, top_p=0.95, seed=1)
 class Settings:
     """What a person may set. draft_layers: of the target's own, in the model draft. quick: one prompt of a kind."""
 
-    target: str = "embedded"
+    target: str = EMBEDDED
     precision: str = AUTO
     device: str | None = None
     gamma: int = 5
@@ -120,12 +121,9 @@ class Contest:
     # --- Prompts
 
     def prompts(self, kind: str) -> list[Prompt]:
-        """The prompts of a kind, "copying" or "other", as ids; one of them when quick."""
-        entries = json.loads(self.settings.prompts.read_text("utf-8"))[kind][: 1 if self.settings.quick else None]
-        return [Prompt(entry["name"], self._encoded(entry["text"]), entry["text"]) for entry in entries]
-
-    def _encoded(self, text: str) -> tuple[int, ...]:
-        return tuple(encode_chat(self.ngram.tokenizer, [{"role": "user", "content": text}]))
+        """The prompts of a kind, one of KINDS, as ids; one of them when quick. Raises LabRefused."""
+        found = chosen(read_prompts(self.settings.prompts), (kind,), 1 if self.settings.quick else None)
+        return [Prompt(f"{kind} {one.name}", prompt_ids(self.ngram, one.text), one.text) for one in found]
 
     # --- Measuring
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from statistics import median
 from time import perf_counter
 
 import torch
@@ -266,13 +267,12 @@ class _Stand:
         written = {sample.ids for some in samples.values() for sample in some}
         wrong = written != {tuple(self.script[self.plan.prompt :][: self.plan.new_tokens].tolist())}
         drafted = samples["speculative"][-1].metrics
-        middle = len(ratios) // 2
         return Result(
             "p",
             f"{self.shapes.name}: measured speedup over the predicted one, α {alpha:.1f}, γ {gamma}",
             tuple(ratios),
             Goal(at_least=0.9, at_most=1.1),
-            figures={"measured": {"×": sorted(measured)[middle]}, "predicted": {"×": sorted(predicted)[middle]}},
+            figures={"measured": {"×": median(measured)}, "predicted": {"×": median(predicted)}},
             notes=(f"{drafted.accepted} of {drafted.drafted} drafted tokens accepted; acceptance is simulated",),
             faults=("a lane did not write the text that was laid down",) if wrong else (),
             busy=_busy(turns),
@@ -398,7 +398,7 @@ class _Metered:
 
 def _milliseconds(turns: Sequence[Turn]) -> dict[str, dict[str, float]]:
     names = turns[0].seconds
-    return {name: {"ms a step": 1000 * sorted(turn.seconds[name] for turn in turns)[len(turns) // 2]} for name in names}
+    return {name: {"ms a step": 1000 * median(turn.seconds[name] for turn in turns)} for name in names}
 
 
 def _busy(turns: Sequence[Turn]) -> tuple[str, ...]:

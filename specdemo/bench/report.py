@@ -10,6 +10,7 @@ from pathlib import Path
 from specdemo.bench.contest import Settings
 from specdemo.bench.results import Goal, Result
 from specdemo.tables import markdown
+from specdemo.trace_files import write_whole
 
 FORMAT, VERSION = "specdemo bench", 1
 ENOUGH = 5  # repeats; a median of fewer is a look, not a measurement
@@ -50,8 +51,8 @@ def to_json(
 
 
 def save(path: Path, content: dict[str, object]) -> None:
-    """Write the JSON."""
-    path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", "utf-8")
+    """Write the JSON, whole or not at all; raises OSError."""
+    write_whole(path, (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode())
 
 
 def _line(result: Result) -> tuple[str, ...]:

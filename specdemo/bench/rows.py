@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from statistics import median
 
 from specdemo.bench.contest import GREEDY, SAMPLED, Contest
 from specdemo.bench.drafted import compare_drafts, drafted_by_generate, drafted_by_lane
@@ -171,7 +172,7 @@ def _versus(contest: Contest, ours: Side, theirs: Side, prompts: Sequence[Prompt
     """Ours over theirs in tokens/s, with the texts checked; row, what and goal are the caller's."""
     notes, faults = texts_agree(contest, warm_up([ours, theirs], prompts), prompts)
     repeats = contest.measure([ours, theirs], prompts)
-    whole = sorted(repeat.whole_speed(OURS) / repeat.whole_speed(THEIRS) for repeat in repeats)[len(repeats) // 2]
+    whole = median(repeat.whole_speed(OURS) / repeat.whole_speed(THEIRS) for repeat in repeats)
     return Result(
         row="",
         what="",
@@ -224,7 +225,7 @@ def texts_agree(
         same += parting is None
         if parting is not None:
             gap = "no gap to measure" if parting.gap is None else f"logit gap {parting.gap:.2g}"
-            place = f"{prompt.name}: the texts part at token {parting.index} ({gap})"
+            place = f"{prompt.name}: the texts part at token {parting.index + 1} ({gap})"
             (notes if parting.tie else faults).append(place)
     return (f"texts identical on {same} of {len(prompts)} prompts", *notes), tuple(faults)
 

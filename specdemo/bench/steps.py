@@ -68,7 +68,7 @@ def plain_step(contest: Contest) -> list[Result]:
 
 def _plain_takes(contest: Contest, precision: Precision, ids: list[int]) -> dict[str, Callable[[], float]]:
     """Ways to take plain steps in a precision, each giving the seconds of one."""
-    asked = precision is Precision(_asked(contest))
+    asked = precision is _asked(contest)
     pair = contest.ngram
     model = contest.reference if asked else load_model(pair.loaded.source, precision, pair.target.device).model
     model.generation_config = contest.reference.generation_config
@@ -254,7 +254,7 @@ def _ids(contest: Contest, n: int) -> list[int]:
     return torch.randint(contest.ngram.target.vocab_size, (n,), generator=generator).tolist()
 
 
-def _asked(contest: Contest) -> str:
+def _asked(contest: Contest) -> Precision:
     return contest.ngram.target_precision
 
 
@@ -265,7 +265,7 @@ def _theirs(contest: Contest) -> Precision:
 
 def _precisions(contest: Contest) -> list[Precision]:
     """The one that is asked for, then other float ones."""
-    asked = Precision(_asked(contest))
+    asked = _asked(contest)
     return [asked, *(p for p in (Precision.FP32, Precision.BF16) if p is not asked)]
 
 

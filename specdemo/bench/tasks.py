@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import median
 
 from specdemo.bench.measure import Repeat, Watcher, interleave, warm_up
-from specdemo.bench.sides import Prompt, Side, run_lane
+from specdemo.bench.sides import Prompt, Sample, Side, run_lane
 from specdemo.decoding.params import SamplingParams
 from specdemo.decoding.parting import find_parting
 from specdemo.decoding.steps import DraftLength, Rule
@@ -145,7 +145,7 @@ class TaskContest:
     def _side(self, name: str, lane: Lane, sampling: str, contestant: Contestant) -> Side:
         pair = self.pairs[contestant.drafter]
 
-        def run(prompt: Prompt) -> object:
+        def run(prompt: Prompt) -> Sample:
             steps = lanes(pair, self.request(prompt, sampling, contestant))[lane]
             return run_lane(steps, pair.target.device)
 

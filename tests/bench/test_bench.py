@@ -17,6 +17,7 @@ from specdemo.bench.report import save, table, to_json
 from specdemo.bench.results import Goal, Result
 from specdemo.bench.steps import peak_memory
 from specdemo.environment import Busy
+from specdemo.lab.prompts import TASKS
 from tests.bench.conftest import ScriptedWatch
 from tests.threads import one_thread  # noqa: F401
 
@@ -115,6 +116,8 @@ def test_strict_refuses_to_start_beside_a_busy_process_and_names_it(
         (("--repeats", "0"), "at least 1 repeat"),
         (("--json", "/no/such/folder/x.json"), "no folder /no/such/folder"),
         (("--target", "/no/such/model", "--only", "a"), "/no/such/model"),
+        (("--prompts", "/no/such.json"), "holds no prompts"),
+        (("--prompts", str(TASKS)), "no prompts of the kind 'copying'"),
     ],
 )
 def test_what_cannot_be_measured_is_said(options: tuple[str, ...], said: str, capsys: pytest.CaptureFixture) -> None:
