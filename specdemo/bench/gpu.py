@@ -19,7 +19,7 @@ from transformers import PreTrainedConfig
 
 from specdemo.bench.contest import GREEDY
 from specdemo.bench.gpu_models import LLAMA_8B, QWEN_7B, QWEN_HALF_B, bytes_read, random_head_for, random_runner
-from specdemo.bench.measure import Turn, Watcher, take_turns
+from specdemo.bench.measure import Turn, Watcher, busy_of, take_turns
 from specdemo.bench.results import Goal, Result
 from specdemo.bench.sides import Sample, run_lane
 from specdemo.decoding.autoregressive import autoregressive
@@ -174,7 +174,7 @@ class _Stand:
             notes=(
                 f"{read / 2**30:.1f} GiB of weights a step, {bandwidth / 2**30:.0f} GiB/s read and written by a copy",
             ),
-            busy=_busy(turns),
+            busy=busy_of(turns),
         )
 
     def graphs_over_eager(self) -> Result:
@@ -187,7 +187,7 @@ class _Stand:
             tuple(turn.seconds["eager"] / turn.seconds["graphs"] for turn in turns),
             Goal(at_least=3.0),
             figures=_milliseconds(turns),
-            busy=_busy(turns),
+            busy=busy_of(turns),
         )
 
     def _steps(self, runner: Runner, n: int) -> Callable[[], float]:
@@ -236,7 +236,7 @@ class _Stand:
                 tuple(share[1:]),
                 Goal(at_most=0.03),
                 unit="%",
-                busy=_busy(turns),
+                busy=busy_of(turns),
             )
             for name, share in shares.items()
         ]
@@ -275,7 +275,7 @@ class _Stand:
             figures={"measured": {"×": median(measured)}, "predicted": {"×": median(predicted)}},
             notes=(f"{drafted.accepted} of {drafted.drafted} drafted tokens accepted; acceptance is simulated",),
             faults=("a lane did not write the text that was laid down",) if wrong else (),
-            busy=_busy(turns),
+            busy=busy_of(turns),
         )
 
     def _baseline(self, target: Runner) -> Sample:
@@ -399,7 +399,3 @@ class _Metered:
 def _milliseconds(turns: Sequence[Turn]) -> dict[str, dict[str, float]]:
     names = turns[0].seconds
     return {name: {"ms a step": 1000 * median(turn.seconds[name] for turn in turns)} for name in names}
-
-
-def _busy(turns: Sequence[Turn]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(str(process) for turn in turns for process in turn.busy))

@@ -102,9 +102,15 @@ def take_turns(
             fitting = most_seconds / (perf_counter() - begun) - 1
             repeats = repeats if fitting >= repeats else max(1, int(fitting))
         turns.append(Turn(seconds, tuple(watch.busy(THRESHOLD))))
-    busy = {process.pid: str(process) for turn in turns[1:] for process in turn.busy}
-    tell(f"{repeats} turns of {', '.join(names)}" + (f"; busy meanwhile: {', '.join(busy.values())}" if busy else ""))
+    busy = busy_of(turns[1:])
+    tell(f"{repeats} turns of {', '.join(names)}" + (f"; busy meanwhile: {', '.join(busy)}" if busy else ""))
     return turns[1:]
+
+
+def busy_of(measured: Iterable[Repeat | Turn]) -> tuple[str, ...]:
+    """Every process that was busy meanwhile once, as busy as it was at its busiest."""
+    seen = sorted((process for one in measured for process in one.busy), key=lambda process: process.share)
+    return tuple(map(str, {process.pid: process for process in seen}.values()))
 
 
 def warm_up(sides: Iterable[Side], prompts: Iterable[Prompt]) -> dict[tuple[str, str], Sample]:

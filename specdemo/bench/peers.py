@@ -21,9 +21,9 @@ import torch
 
 from specdemo.bench.contest import Contest
 from specdemo.bench.figures import figures_of
-from specdemo.bench.measure import warm_up
+from specdemo.bench.measure import busy_of, warm_up
 from specdemo.bench.results import Goal, Result
-from specdemo.bench.rows import OURS, busy_of, generated, solo, texts_agree
+from specdemo.bench.rows import OURS, generated, solo, texts_agree
 from specdemo.bench.sides import Prompt, Sample, Side
 from specdemo.decoding.linear import row_dtype
 from specdemo.models.pair import Pair

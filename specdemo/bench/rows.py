@@ -9,7 +9,7 @@ from statistics import median
 from specdemo.bench.contest import GREEDY, SAMPLED, Contest
 from specdemo.bench.drafted import compare_drafts, drafted_by_generate, drafted_by_lane
 from specdemo.bench.figures import figures_of, outside_share
-from specdemo.bench.measure import Repeat, warm_up
+from specdemo.bench.measure import busy_of, warm_up
 from specdemo.bench.page_client import serve
 from specdemo.bench.results import Goal, Result
 from specdemo.bench.sides import Prompt, Sample, Side, Stopwatch, TimedRunner, run_generate, run_lane, sample_of
@@ -203,12 +203,6 @@ def _over_solo(contest: Contest, pair: Pair, together: Side, row: str, what: str
         )
         for lane in Lane
     ]
-
-
-def busy_of(repeats: Sequence[Repeat]) -> tuple[str, ...]:
-    """Every process once, as busy as it was at its busiest."""
-    seen = sorted((process for repeat in repeats for process in repeat.busy), key=lambda process: process.share)
-    return tuple(map(str, {process.pid: process for process in seen}.values()))
 
 
 # --- Checks ----------------------------------------------------------------------------------------------------------

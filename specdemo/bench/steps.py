@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from specdemo.bench.contest import GREEDY, Contest
-from specdemo.bench.measure import Turn, take_turns
+from specdemo.bench.measure import Turn, busy_of, take_turns
 from specdemo.bench.random_head import DRAFT_VOCABULARY, random_head
 from specdemo.bench.results import Goal, Result
 from specdemo.bench.rows import lane_over_baseline, outside_the_forwards
@@ -288,5 +288,4 @@ def _milliseconds(turns: list[Turn], name: str) -> float:
 
 def _ratio(row: str, what: str, turns: list[Turn], over: str, under: str, goal: Goal) -> Result:
     values = tuple(turn.seconds[over] / turn.seconds[under] for turn in turns)
-    busy = tuple(dict.fromkeys(str(process) for turn in turns for process in turn.busy))
-    return Result(row, what, values, goal, busy=busy)
+    return Result(row, what, values, goal, busy=busy_of(turns))

@@ -13,7 +13,7 @@ from itertools import product
 from pathlib import Path
 from statistics import median
 
-from specdemo.bench.measure import Repeat, Watcher, interleave, warm_up
+from specdemo.bench.measure import Repeat, Watcher, busy_of, interleave, warm_up
 from specdemo.bench.sides import Prompt, Sample, Side, run_lane
 from specdemo.decoding.params import SamplingParams
 from specdemo.decoding.parting import find_parting
@@ -170,7 +170,6 @@ class TaskContest:
         padding = self.pairs[contestant.drafter].padding  # of the plain step: what is quoted is over the fastest one
         each = [_figures(repeat, name, padding) for repeat in repeats]
         notes, faults = self._texts(sampling, contestant, prompts, repeats)
-        busy = {process.pid: str(process) for repeat in repeats for process in repeat.busy}
         return Cell(
             kind,
             sampling,
@@ -179,7 +178,7 @@ class TaskContest:
             figures={key: median(figures[key] for figures in each) for key in each[0]},
             notes=notes,
             faults=faults,
-            busy=tuple(busy.values()),
+            busy=busy_of(repeats),
         )
 
     def _texts(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from specdemo.bench.measure import interleave, warm_up
+from dataclasses import replace
+
+from specdemo.bench.measure import Repeat, busy_of, interleave, warm_up
 from specdemo.bench.results import Goal, Result
 from specdemo.bench.sides import Prompt, Sample, Side
 from specdemo.environment import Busy
@@ -52,6 +54,8 @@ def test_a_repeat_beside_a_busy_process_names_it_and_the_others_do_not() -> None
     quiet, noisy = interleave([logging_side("ours", [])], PROMPTS, 2, watch)
     assert quiet.busy == ()
     assert noisy.busy == (intruder,)
+    busier = Repeat({}, (replace(intruder, share=0.99),))
+    assert busy_of([busier, noisy, quiet]) == (str(busier.busy[0]),), "once, as it was at its busiest"
 
 
 def test_the_warm_up_runs_every_side_on_every_prompt_once() -> None:
