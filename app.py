@@ -18,7 +18,7 @@ from specdemo.models.pair_options import PairSpec, pair_spec
 from specdemo.race import RequestRefused, check_settings
 from specdemo.race_options import race_request
 from specdemo.remote.faults import RemoteFault
-from specdemo.remote.options import Servers, servers
+from specdemo.remote.options import Servers, refuse_theirs, servers
 from specdemo.trace_files import Unwritable
 from specdemo.ui.ledger import Ledger
 from specdemo.ui.visitors import Rules, rules
@@ -140,6 +140,8 @@ def main() -> None:
     auth = doorkeeper(args.auth_env)
     try:
         remote = servers(args)
+        if remote is not None:
+            refuse_theirs(args, remote, parser.get_default)
         ledger = Ledger.asked(args, lambda: len(desk.line))
     except (RemoteFault, Unwritable) as fault:
         sys.exit(str(fault))

@@ -15,12 +15,12 @@ from specdemo.lab.experiment import Experiment, LabRefused, missing
 from specdemo.lab.heat_map import draw
 from specdemo.lab.options import add_options, read_options
 from specdemo.lab.registry import EXPERIMENTS
-from specdemo.lab.served import SERVED, refuse_theirs
+from specdemo.lab.served import SERVED, refuse_drafts
 from specdemo.lab.server_pair import ServerPair
 from specdemo.models.pair_options import add_pair_options, pair_spec
 from specdemo.race import RequestRefused
 from specdemo.remote.faults import RemoteFault
-from specdemo.remote.options import Servers, add_server_options, servers
+from specdemo.remote.options import Servers, add_server_options, refuse_theirs, servers
 
 if TYPE_CHECKING:
     from specdemo.lab.result import Result
@@ -37,6 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         if name in SERVED:
             group = command.add_argument_group("two vLLM servers, in place of a pair here")
             add_server_options(group)
+            command.set_defaults(usual=command.get_default)
         kept = command.add_argument_group("the result")
         kept.add_argument("--json", type=Path, metavar="FILE", help="keep every row at once; go on with what is there")
         kept.add_argument("--csv", type=Path, metavar="FILE", help="keep the rows as a table of comma-separated values")
@@ -58,7 +59,8 @@ def main(args: argparse.Namespace) -> int:
             refuse_unwritable(path)
         asked = _servers(args)
         if asked is not None:
-            refuse_theirs(experiment, vars(args))
+            refuse_drafts(experiment, vars(args))
+            refuse_theirs(args, asked, args.usual)
             experiment = SERVED[args.experiment]
         options = read_options(experiment.options, args)
         cells = experiment.cells(options)

@@ -84,7 +84,7 @@ def clock(rows: Sequence[Row]) -> list[str]:
     return [f"Clock of {n} of {len(rows)} rows: {name}." for name, n in found.items()]
 
 
-def refuse_theirs(experiment: Experiment, asked: dict[str, Any]) -> None:
+def refuse_drafts(experiment: Experiment, asked: dict[str, Any]) -> None:
     """Raises LabRefused where an option is given that is the servers' own."""
     given = [one.name for one in fields(experiment.options) if one.name in ONE_VALUE and asked.get(one.name)]
     if given:

@@ -70,7 +70,9 @@ class ServerPair:
 
         ids = self._pair.encode(said(text))
         if not ids:
-            raise LabRefused("The servers cannot say which tokens a prompt has (/tokenize), so nothing is measured.")
+            raise LabRefused(
+                "The servers cannot say which tokens a prompt has (/tokenize), so nothing is measured: take vLLM's."
+            )
         return ids
 
     def check(self, request: Request) -> None:

@@ -25,12 +25,10 @@ from specdemo.remote import racing
 from specdemo.remote.facts import Provenance
 from specdemo.remote.faults import RemoteFault
 from specdemo.remote.mixed import MixedPair
-from specdemo.remote.options import Servers, add_server_options, servers
+from specdemo.remote.options import Servers, add_server_options, refuse_theirs, servers
 from specdemo.remote.racing import AnyLane, RemotePair
 from specdemo.remote.report import notes, verdict
 from specdemo.request_log import RequestLog, add_log_options, entry_of, request_log
-
-THEIRS = ("gamma", "draft_length", "rule")  # of a speculative lane on a server
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,8 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_server_options(parser.add_argument_group("the servers; where one alone is named, the other lane runs here"))
     add_pair_options(parser.add_argument_group("the lane here, if there is one"))
     add_race_options(parser).add_argument("--json", type=Path, metavar="FILE", help="keep both lanes' traces")
-    usual = {name: parser.get_default(name) for name in THEIRS}
-    parser.set_defaults(mode=dashed(Mode.ONE_AFTER_ANOTHER), usual=usual)
+    parser.set_defaults(mode=dashed(Mode.ONE_AFTER_ANOTHER), usual=parser.get_default)
     add_log_options(parser.add_argument_group("the log"))
 
 
@@ -52,7 +49,7 @@ def main(args: argparse.Namespace) -> int:
     try:
         trace_files.refuse_unwritable(args.json)
         log, asked = request_log(args), _servers(args)
-        request = _request(args, asked)
+        request = _request(args)
         pair = racing.connect(asked) if asked.here is None else racing.mix(asked, _load(pair_spec(args), asked.here))
         thinking = None if args.thinking is None else args.thinking == "on"
         request = replace(request, prompt_ids=pair.encode(racing.said(args.prompt), thinking) or ())
@@ -120,6 +117,7 @@ def _servers(args: argparse.Namespace) -> Servers:
             "No server is named: give --baseline-url and --speculative-url, or one of them for a race of a lane on "
             "this machine against it."
         )
+    refuse_theirs(args, asked, args.usual)
     return asked
 
 
@@ -132,17 +130,11 @@ def _load(spec: PairSpec, here: Lane) -> object:
         return load_pair(replace(spec, drafter=NGRAM) if here is Lane.BASELINE else spec, progress)
 
 
-def _request(args: argparse.Namespace, asked: Servers) -> Request:
+def _request(args: argparse.Namespace) -> Request:
     """What the options ask for, the prompt's ids still missing."""
     if not args.prompt.strip():
         raise RequestRefused("The prompt is empty: write something for the model to answer.")
     request = race_request(args)
-    given = [name for name, usual in args.usual.items() if getattr(args, name) != usual]
-    if given and asked.here is not Lane.SPECULATIVE:
-        raise RequestRefused(
-            f"--{given[0].replace('_', '-')}: how a server drafts is its own. Leave it out, and set it where the "
-            "server is started."
-        )
     check_settings(request)  # before anything is asked or loaded
     return request
 

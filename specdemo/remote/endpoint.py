@@ -28,7 +28,6 @@ Messages = list[dict[str, str]]
 LARGEST_ANSWER = 16 * 1024 * 1024  # bytes of an answer that is no stream
 GRACE = 1.0  # seconds beyond the timeout, in which the clients find it out by themselves
 Response = tuple[int, bytes, httpx.Headers]
-TEMPLATE = "the chat template"  # among what was dropped
 
 
 @dataclass(slots=True)
@@ -218,7 +217,10 @@ class Endpoint:
                     for piece in response.iter_bytes():
                         body += piece
                         if len(body) > LARGEST_ANSWER:
-                            raise RemoteFault(f"The server at {self.name} answers {path} with more than 16 MiB.")
+                            raise RemoteFault(
+                                f"The server at {self.name} answers {path} with more than 16 MiB: see whether that is "
+                                "the right port."
+                            )
                 return response.status_code, body, response.headers
             except (httpx.HTTPError, httpx.InvalidURL) as error:
                 if not (again and broke(error)):

@@ -20,6 +20,7 @@ ARRIVALS = "arrival times, network included"
 SERVER = "the servers' own; steps share it as their arrivals did"
 EITHER = "the servers' own where all of them tell it, else arrival times"  # until they have answered
 RETOKENISED = "re-tokenised from the text, chunk by chunk"
+TEMPLATE = "the chat template"  # among what was dropped: the plain prompt was read
 NO_IDS = "none: the server gave text alone, and its tokenizer did not answer"
 COUNTED = ("drafts", "drafted", "accepted", "others")  # of a shared server, around a request
 

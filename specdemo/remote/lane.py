@@ -20,8 +20,8 @@ from specdemo.remote import wire
 from specdemo.remote.address import short
 from specdemo.remote.agreement import Round, counted, told
 from specdemo.remote.counters import Counters, difference
-from specdemo.remote.endpoint import GRACE, TEMPLATE, Endpoint, Sent
-from specdemo.remote.facts import Provenance
+from specdemo.remote.endpoint import GRACE, Endpoint, Sent
+from specdemo.remote.facts import TEMPLATE, Provenance
 from specdemo.remote.faults import RemoteFault
 from specdemo.remote.settings import Settings
 
@@ -119,7 +119,12 @@ class RemoteLane:
                         last = heard = at
                         yield self._wrote(arrival, None, arrival.seconds)
                     if self._tokens > asked.max_tokens or self._characters > LONGEST_TOKEN * asked.max_tokens:
-                        self._end(RemoteFault(f"The server at {self.endpoint.name} sends more than it was asked for."))
+                        self._end(
+                            RemoteFault(
+                                f"The server at {self.endpoint.name} sends more than it was asked for: take one that "
+                                "keeps to max_tokens."
+                            )
+                        )
                         return
             self.times = self.times if self._believable() else None
             self._rounds = self._judge()  # before the other lane is asked, perhaps of the same server

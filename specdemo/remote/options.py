@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from specdemo.race import Lane
@@ -12,6 +13,8 @@ from specdemo.remote.faults import RemoteFault
 from specdemo.remote.settings import EXAMPLE, Settings, read_settings
 
 LONGEST_TIMEOUT = 24 * 3600  # seconds
+DRAFTS = ("gamma", "draft_length", "rule", "draft_temperature", "drafter", "draft_precision")  # of the speculative lane
+LOADED = ("target", "preset", "target_precision", "double_quantisation", "device", "equal_shapes", "no_graphs")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +91,33 @@ def servers(args: argparse.Namespace) -> Servers | None:
     key = None
     if args.api_key_env is not None:
         key = os.environ.get(args.api_key_env, "").strip()
+        if not key and not args.api_key_env.isidentifier():  # perhaps the key itself, which no sentence repeats
+            raise RemoteFault(
+                "--api-key-env takes the name of an environment variable: put the key in one, and give its name."
+            )
         if not key or not key.isascii() or not key.isprintable():
             raise RemoteFault(f"The environment variable {args.api_key_env} holds no key: set it, and run again.")
     asked = Servers(*urls, args.model, key, args.timeout, allowed, settings)
     asked.refuse_same()
     return asked
+
+
+def refuse_theirs(args: argparse.Namespace, asked: Servers, usual: Callable[[str], object]) -> None:
+    """Raises RemoteFault where an option is given that is of no lane on this machine. usual: its value where it is not.
+
+    A file of options may have them: one does for pages and runs of every kind.
+    """
+    given = [name for name in (*DRAFTS, *LOADED) if getattr(args, name, None) != usual(name)]
+    option = f"--{given[0].replace('_', '-')}" if given else ""
+    if given and given[0] in DRAFTS and asked.here is not Lane.SPECULATIVE:
+        raise RemoteFault(
+            f"{option}: how a server drafts is its own. Leave it out, and set it where the server is started."
+        )
+    if given and asked.here is None:
+        raise RemoteFault(
+            f"{option} is of a lane on this machine, and both run on servers. Leave it out, and set it where the "
+            "servers are started."
+        )
 
 
 def _settings(args: argparse.Namespace, urls: list[str | None]) -> dict[Lane, Settings]:

@@ -74,7 +74,9 @@ class Refusals:
         where, what, wait = f"The server at {self._name}", self._said(body.decode(errors="replace")), _wait(headers)
         match status:
             case 401 | 403:
-                return f"{where} wants another key: put it in an environment variable and name that with --api-key-env."
+                if self._key is None:
+                    return f"{where} wants a key: put it in an environment variable and name that with --api-key-env."
+                return f"{where} does not take the key: see what the variable that --api-key-env names holds."
             case 404:
                 return f"{where} does not know {path} or this model ({what}): see what it serves at /v1/models."
             case 429 | 503 if wait is not None:
@@ -85,7 +87,7 @@ class Refusals:
                 return f"{where} sends on to another address, which is not followed: name that address itself."
             case _ if status >= 500:
                 return f"{where} failed with status {status} ({what}): see what it logged, and run again."
-        return f"{where} refuses the request with status {status}: {what}."
+        return f"{where} refuses the request with status {status} ({what}): see what it logged, or change the request."
 
     def _said(self, text: str) -> str:
         """The message in an error's body."""

@@ -27,9 +27,10 @@ WORDS = {
     "settings.note": "{lane} ({server}): its requests had {settings}, those of the other lane did not.",
     "shared": "{lane} ({server}): shared-server figures, of all its requests meanwhile ({others} others ended): "
     "{drafted} drafted, {share} accepted, mean acceptance length {length}, by position {at}.",
-    "gathered": "{lane} ({server}): {n} chunks held several steps, so that there were more passes than counted.",
+    "gathered": "{lane} ({server}): chunks that held several steps: {n}; there were more passes than counted.",
     "retokenised": "{lane} ({server}): gave no token ids; they are its tokenizer's, chunk by chunk, and may be others.",
     "textonly": "{lane} ({server}): gave text without token ids, so that its tokens are not counted.",
+    "untemplated": "{lane} ({server}): applied no chat template, and read the plain prompt.",
     "dropped": "{lane} ({server}): does not know, and was not asked for, {what}.",
     "one": "Both lanes ran on one server, one after the other; what each was asked with is what differs.",
     "one.raced": "Both lanes ran on one server, were asked at once and shared it, which slowed both: race them one "

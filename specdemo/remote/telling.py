@@ -11,7 +11,7 @@ from specdemo.decoding.steps import Stop
 from specdemo.metrics import COMPARED, Comparison, Speed
 from specdemo.race import Lane, Mode
 from specdemo.recording import Known, RaceRecord
-from specdemo.remote.facts import COUNTED, NO_IDS, SERVER, Provenance, one_server
+from specdemo.remote.facts import COUNTED, NO_IDS, SERVER, TEMPLATE, Provenance, one_server
 
 Fact = tuple[str, dict[str, Any]]
 """A name and its values, as numbers; `lane` among them is the one that it is about, on `server`."""
@@ -81,8 +81,11 @@ def _of(lane: Lane, record: RaceRecord) -> list[Fact]:
         found.append(("gathered", {"n": gathered}))
     if f"{lane} token ids" in pair:
         found.append(("textonly" if pair[f"{lane} token ids"] == NO_IDS else "retokenised", {}))
-    if f"{lane} dropped" in pair:
-        found.append(("dropped", {"what": pair[f"{lane} dropped"]}))
+    dropped = pair[f"{lane} dropped"].split(", ") if f"{lane} dropped" in pair else []
+    if TEMPLATE in dropped:
+        found.append(("untemplated", {}))
+    if others := [one for one in dropped if one != TEMPLATE]:
+        found.append(("dropped", {"what": ", ".join(others)}))
     return found
 
 

@@ -20,7 +20,7 @@ def chart_figures(record: RaceRecord, comparison: Comparison) -> dict[str, Any]:
     ahead = (baseline.seconds or 0) - (speculative.seconds or 0)
     return {
         "budget": record.request.max_new_tokens,
-        "done": all(lane.stop not in (None, Stop.STOPPED) for lane in (baseline, speculative)),
+        "done": all(lane.stop not in (None, Stop.STOPPED, Stop.FAULT) for lane in (baseline, speculative)),
         "clocks": {
             "baseline": figures.clock(baseline.seconds or 0),
             "speculative": figures.clock(speculative.seconds or 0),

@@ -195,5 +195,5 @@ class Show:
 
 
 def _ended(lane: LaneMetrics) -> bool:
-    """Whether it ended by itself."""
-    return lane.stop not in (None, Stop.STOPPED)
+    """Whether it ended by itself, its answer whole."""
+    return lane.stop not in (None, Stop.STOPPED, Stop.FAULT)

@@ -51,6 +51,9 @@ def test_the_key_goes_to_every_path_of_the_server() -> None:
         endpoint.counters()
         list(endpoint.stream("tiny", (1, 5, 6), 8, {}, Sent()))
         assert script.keys == ["Bearer secret"] * 3
+        script.models = (401, "")
+        with pytest.raises(RemoteFault, match="does not take the key"):
+            endpoint.models()
 
 
 @pytest.mark.parametrize(
@@ -59,7 +62,7 @@ def test_the_key_goes_to_every_path_of_the_server() -> None:
         ((200, '{"data": []}'), "serves no model"),
         ((200, "<html>"), "right port"),
         ((200, '{"data": [{"name": 3}]}'), "right port"),
-        ((401, ""), "--api-key-env"),
+        ((401, ""), "wants a key: .* --api-key-env"),
         ((302, ""), "not followed"),
         ((500, "no"), "status 500"),
     ],

@@ -125,7 +125,9 @@ def test_a_model_under_another_name_is_taken_at_a_persons_word(pair, server) -> 
 def test_how_a_server_drafts_is_refused_and_how_the_lane_here_drafts_is_not(pair, server, capsys) -> None:
     assert remote(server, Lane.BASELINE, "--gamma", "3") == 2
     assert "--gamma: how a server drafts is its own" in capsys.readouterr().err
-    assert remote(server, Lane.SPECULATIVE, "--gamma", "3") == 0
+    assert remote(server, Lane.BASELINE, "--drafter", "ngram") == 2
+    assert "--drafter: how a server drafts is its own" in capsys.readouterr().err
+    assert remote(server, Lane.SPECULATIVE, "--gamma", "3", "--drafter", "ngram") == 0
 
 
 def test_no_server_at_all_is_refused_with_what_to_name(capsys) -> None:

@@ -9,10 +9,15 @@ from pathlib import Path
 import pytest
 
 from specdemo import cli, terminal, trace_files
+from specdemo.app_options import app_parser
+from specdemo.config import configure
 from specdemo.decoding.steps import Rule
 from specdemo.race import Lane
 from specdemo.recording import RaceRecord
 from specdemo.remote import lane as remote_lane
+from specdemo.remote.faults import RemoteFault
+from specdemo.remote.options import refuse_theirs
+from specdemo.remote.options import servers as named
 from specdemo.request_log import SERVED, lines_of
 from tests.remote.server import Script, beginning, serving, without_ids
 
@@ -84,7 +89,7 @@ def test_a_baseline_that_speculates_is_said(capsys) -> None:
 def test_a_server_without_a_chat_template_is_given_the_plain_prompt(servers, capsys) -> None:
     servers[0].template = servers[1].template = False
     assert remote(servers) == 0
-    assert "does not know, and was not asked for, the chat template" in capsys.readouterr().out
+    assert capsys.readouterr().out.count("applied no chat template, and read the plain prompt") == 2
 
 
 def test_a_lane_that_broke_keeps_its_text_and_ends_with_a_fault(servers, tmp_path: Path, capsys) -> None:
@@ -130,6 +135,10 @@ def test_ctrl_c_keeps_what_had_arrived(servers, monkeypatch: pytest.MonkeyPatch,
         (["tiny", "other"], [], "--model"),
         (["other"], ["--model", "tiny"], "does not serve tiny"),
         (["tiny"], ["--api-key-env", "NO_SUCH_KEY"], "NO_SUCH_KEY"),
+        (["tiny"], ["--api-key", "sk-secret"], "takes the name of an environment variable: put the key in one"),
+        (["tiny"], ["--drafter", "ngram"], "--drafter: how a server drafts"),
+        (["tiny"], ["--draft-temperature", "1"], "--draft-temperature: how a server drafts"),
+        (["tiny"], ["--device", "cpu"], "--device is of a lane on this machine"),
         (["tiny"], ["--temperature", "9"], "The temperature"),
         (["tiny"], ["--timeout", "0"], "timeout"),
         (["tiny"], ["--timeout", "inf"], "timeout"),
@@ -139,7 +148,19 @@ def test_ctrl_c_keeps_what_had_arrived(servers, monkeypatch: pytest.MonkeyPatch,
 def test_what_cannot_be_raced_is_refused(servers, capsys, models: list[str], options: list[str], expected: str) -> None:
     servers[1].models = (200, json.dumps({"data": [{"id": name} for name in models]}))
     assert remote(servers, *options) == 2
-    assert expected in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert expected in said and "secret" not in said
+
+
+def test_a_page_over_servers_refuses_the_same_options_and_passes_over_them_in_a_file(servers, tmp_path: Path) -> None:
+    file, parser = tmp_path / "demo.yaml", app_parser()
+    file.write_text("drafter: ngram\ngamma: 8\n")
+    asked = ["--config", str(file), "--baseline-url", servers[0].url, "--speculative-url", servers[1].url]
+    configure(parser, asked)
+    args = parser.parse_args(asked)
+    refuse_theirs(args, named(args), parser.get_default)
+    with pytest.raises(RemoteFault, match="--gamma: how a server drafts"):
+        refuse_theirs(parser.parse_args([*asked, "--gamma", "3"]), named(args), parser.get_default)
 
 
 def test_servers_that_read_the_prompt_differently_are_refused(servers, capsys) -> None:

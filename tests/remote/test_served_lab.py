@@ -151,6 +151,7 @@ def test_rows_that_nobody_told_of_are_said(prompts: Path, tmp_path: Path, capsys
         (["tasks", "--gammas", "3"], "--gammas: how servers draft is their own"),
         (["sweep", "--rules", "block"], "--rules: how servers draft"),
         (["batch", "--gamma", "3"], "--gamma: how servers draft"),
+        (["tasks", "--drafter", "ngram"], "--drafter: how a server drafts"),
         (["tasks", "--kinds", "nonsense"], "There is no kind"),
     ],
 )

@@ -118,7 +118,9 @@ def test_what_had_arrived_is_kept_when_a_server_breaks(scripts) -> None:
     show, seen = run(scripts)
     assert isinstance(seen[-1], Refused) and "ended its answer in the middle" in said(show)
     assert show.record.metrics(Lane.SPECULATIVE).stop is Stop.FAULT and show.record.metrics(Lane.BASELINE).tokens == 64
-    assert json.loads(show.values[2])["speed"] is None
+    board = json.loads(show.values[2])
+    assert board["speed"] is None and not board["chart"]["done"]  # it is not over earlier: it broke
+    assert board["lanes"]["speculative"]["note"][0] == "pane.behind" and board["lanes"]["baseline"]["note"] is None
 
 
 @pytest.mark.parametrize(
@@ -133,8 +135,9 @@ def test_a_server_that_refuses_is_a_sentence(scripts, answer: tuple[int, str], e
 def test_what_a_status_means_is_said_in_every_language(scripts) -> None:
     """Also where the server's own words have full stops in them, and where something had arrived."""
     endpoint, body = Endpoint(scripts[0].url), b"No. Thanks."
-    said = [endpoint._status(status, body, "/v1/models", {}) for status in (302, 401, 404, 418, 429, 500)]
-    said += [f"{one} {KEPT}" for one in said] + [endpoint._status(503, body, "/", {"Retry-After": "5"})]
+    said = [endpoint.refusals.status(status, body, "/v1/models", {}) for status in (302, 401, 404, 418, 429, 500)]
+    said += [f"{one} {KEPT}" for one in said] + [endpoint.refusals.status(503, body, "/", {"Retry-After": "5"})]
+    said.append(Endpoint(scripts[0].url, key="one").refusals.status(401, body, "/v1/models", {}))
     scripts[0].stream = (400, "top_k is bad. Sorry.")
     with pytest.raises(RemoteFault) as caught:
         list(endpoint.stream("model", "Hi", 8, {"top_k": 1}, Sent()))

@@ -142,7 +142,7 @@ WORDS = {
         "起草 {drafted} 個，接受 {share} %，平均接受長度 {length}，按位置接受 {at} %。",
     ),
     "remote.gathered": (
-        "{lane}: {n} chunks held several steps, so that there were more passes than counted.",
+        "{lane}: chunks that held several steps: {n}; there were more passes than counted.",
         "{lane}：有 {n} 个数据块含多步，因此实际前向次数多于所计。",
         "{lane}：有 {n} 個資料塊含多步，因此實際前向次數多於所計。",
     ),
@@ -160,6 +160,11 @@ WORDS = {
         "{lane}: the server gave no token ids; they are its tokenizer's, chunk by chunk, and may be others.",
         "{lane}：服务器没有给出词元编号；这些是其分词器逐块给出的，可能不同。",
         "{lane}：伺服器沒有給出詞元編號；這些是其分詞器逐塊給出的，可能不同。",
+    ),
+    "remote.untemplated": (
+        "{lane}: the server applied no chat template, and read the plain prompt.",
+        "{lane}：服务器没有套用对话模板，读到的是原样的提示词。",
+        "{lane}：伺服器沒有套用對話範本，讀到的是原樣的提示詞。",
     ),
     "remote.dropped": (
         "{lane}: the server does not know, and was not asked for: {what}.",
@@ -311,9 +316,9 @@ SENTENCES = {
         "{name} 的服务器与本机泳道对提示词给出不同的词元：请用同一模型和对话模板。",
         "{name} 的伺服器與本機泳道對提示詞給出不同的詞元：請用同一模型和對話範本。",
     ),
-    "The servers cannot say which tokens a prompt has (/tokenize), so nothing is measured.": (
-        "服务器无法给出提示词的词元（/tokenize），因此不做测量。",
-        "伺服器無法給出提示詞的詞元（/tokenize），因此不做測量。",
+    "The servers cannot say which tokens a prompt has (/tokenize), so nothing is measured: take vLLM's.": (
+        "服务器无法给出提示词的词元（/tokenize），因此不做测量：请用 vLLM 服务器。",
+        "伺服器無法給出提示詞的詞元（/tokenize），因此不做測量：請用 vLLM 伺服器。",
     ),
     (
         "The server at {name} told its own times of earlier answers and not of this one: run again, to go on by the "
@@ -402,9 +407,9 @@ SENTENCES = {
         "{name} 的服务器中途结束了回答：请查看其日志，再运行一次。",
         "{name} 的伺服器中途結束了回答：請查看其記錄，再執行一次。",
     ),
-    "The server at {name} answers {path} with more than 16 MiB.": (
-        "{name} 的服务器对 {path} 的回答超过 16 MiB。",
-        "{name} 的伺服器對 {path} 的回答超過 16 MiB。",
+    "The server at {name} answers {path} with more than 16 MiB: see whether that is the right port.": (
+        "{name} 的服务器对 {path} 的回答超过 16 MiB：请确认端口是否正确。",
+        "{name} 的伺服器對 {path} 的回答超過 16 MiB：請確認連接埠是否正確。",
     ),
     ("The server at {name} was silent for {seconds} s: see whether it is busy, or give it longer with --timeout."): (
         "{name} 的服务器 {seconds} 秒没有回应：请看它是否繁忙，或用 --timeout 给更长时间。",
@@ -428,9 +433,13 @@ SENTENCES = {
         "{name} 的服务器不接受这个 {setting}（{what}）：请不要设置。",
         "{name} 的伺服器不接受這個 {setting}（{what}）：請不要設定。",
     ),
-    "The server at {name} wants another key: put it in an environment variable and name that with --api-key-env.": (
-        "{name} 的服务器要求另一个密钥：请放入环境变量，并用 --api-key-env 指明。",
-        "{name} 的伺服器要求另一個金鑰：請放入環境變數，並用 --api-key-env 指明。",
+    "The server at {name} wants a key: put it in an environment variable and name that with --api-key-env.": (
+        "{name} 的服务器要求密钥：请放入环境变量，并用 --api-key-env 指明。",
+        "{name} 的伺服器要求金鑰：請放入環境變數，並用 --api-key-env 指明。",
+    ),
+    "The server at {name} does not take the key: see what the variable that --api-key-env names holds.": (
+        "{name} 的服务器不接受所给的密钥：请查看 --api-key-env 所指的环境变量中是什么。",
+        "{name} 的伺服器不接受所給的金鑰：請查看 --api-key-env 所指的環境變數中是什麼。",
     ),
     "The server at {name} does not know {path} or this model ({what}): see what it serves at /v1/models.": (
         "{name} 的服务器不认识 {path} 或该模型（{what}）：请查看 /v1/models。",
@@ -448,17 +457,20 @@ SENTENCES = {
         "{name} 的服务器失败，状态 {status}（{what}）：请查看其日志，再运行一次。",
         "{name} 的伺服器失敗，狀態 {status}（{what}）：請查看其記錄，再執行一次。",
     ),
-    "The server at {name} refuses the request with status {status}: {what}.": (
-        "{name} 的服务器拒绝请求，状态 {status}：{what}。",
-        "{name} 的伺服器拒絕請求，狀態 {status}：{what}。",
+    (
+        "The server at {name} refuses the request with status {status} ({what}): see what it logged, or change the "
+        "request."
+    ): (
+        "{name} 的服务器拒绝请求，状态 {status}（{what}）：请查看其日志，或换一个请求。",
+        "{name} 的伺服器拒絕請求，狀態 {status}（{what}）：請查看其記錄，或換一個請求。",
     ),
     "The server at {name} gave up the answer ({why}): see what it logged.": (
         "{name} 的服务器放弃了回答（{why}）：请查看其日志。",
         "{name} 的伺服器放棄了回答（{why}）：請查看其記錄。",
     ),
-    "The server at {name} sends more than it was asked for.": (
-        "{name} 的服务器发送的超过了要求。",
-        "{name} 的伺服器傳送的超過了要求。",
+    "The server at {name} sends more than it was asked for: take one that keeps to max_tokens.": (
+        "{name} 的服务器发送的超过了要求：请用遵守 max_tokens 的服务器。",
+        "{name} 的伺服器傳送的超過了要求：請用遵守 max_tokens 的伺服器。",
     ),
 }
 
