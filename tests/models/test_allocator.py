@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -33,10 +34,13 @@ print((faults() - before) * resource.getpagesize() / logits.nbytes / 20)
 
 @pytest.mark.skipif(not keep_freed_memory(), reason="another C library than glibc")
 def test_tensors_that_come_and_go_take_no_new_pages() -> None:
+    # As glibc begins, and stays where it happens not to see a large block freed: every one has pages of its own.
+    own_pages = {"MALLOC_MMAP_THRESHOLD_": "131072", "MALLOC_TRIM_THRESHOLD_": "131072"}
+
     def faulted(how: str) -> float:
-        made = subprocess.run([sys.executable, "-c", FAULTS, how], capture_output=True, text=True, check=True)
+        command = [sys.executable, "-c", FAULTS, how]
+        made = subprocess.run(command, capture_output=True, text=True, check=True, env=os.environ | own_pages)
         return float(made.stdout)
 
     assert faulted("kept") < 0.5
-    # where the heap happens to lie decides how much: seldom hardly anything
-    assert any(faulted("given back") > 0.5 for _ in range(4))
+    assert faulted("given back") > 0.5
