@@ -150,4 +150,6 @@ def _plain(value: object) -> object:
     """As JSON has it: no nan."""
     if isinstance(value, dict):
         return {key: _plain(one) for key, one in value.items()}
+    if isinstance(value, tuple):
+        return [_plain(one) for one in value]
     return None if isinstance(value, float) and value != value else value

@@ -174,7 +174,7 @@ class TaskContest:
             kind,
             sampling,
             contestant,
-            speedups=tuple(repeat.speed(name) / repeat.speed(BASELINE) / padding for repeat in repeats),
+            speedups=tuple(speedup(repeat, name, padding) for repeat in repeats),
             figures={key: median(figures[key] for figures in each) for key in each[0]},
             notes=notes,
             faults=faults,
@@ -199,6 +199,12 @@ class TaskContest:
                     place = f"prompt {prompt.name}: the texts part at token {parting.index + 1}"
                     (notes if tie else faults).append(place + (", a near-tie" if tie else ""))
         return tuple(notes), tuple(faults)
+
+
+def speedup(repeat: Repeat, name: str, padding: float) -> float:
+    """Over both runs of the baseline; nan where every answer ended with its first token."""
+    plain = repeat.speed(BASELINE)
+    return repeat.speed(name) / plain / padding if plain else float("nan")
 
 
 def _figures(repeat: Repeat, name: str, padding: float) -> dict[str, float]:

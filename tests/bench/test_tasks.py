@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from specdemo.bench import add_arguments, main
-from specdemo.bench.measure import interleave
+from specdemo.bench.measure import Repeat, interleave
 from specdemo.bench.sides import Prompt, Sample, Side
 from specdemo.bench.task_report import lines, table, to_json
-from specdemo.bench.tasks import KINDS, Cell, Contestant, TaskSettings
+from specdemo.bench.tasks import KINDS, Cell, Contestant, TaskSettings, speedup
 from tests.bench.conftest import ScriptedWatch
 from tests.threads import one_thread  # noqa: F401
 
@@ -152,7 +152,11 @@ def test_the_tables_say_what_was_reached_missed_void_and_noisy() -> None:
     assert "target tiny; device cpu; cpu a cpu." in shown
 
 
-def test_the_json_has_no_nan() -> None:
-    kept = to_json(cells("head", "greedy", FAST), TaskSettings(), {}, {})
+def test_answers_of_one_token_have_no_speedup_and_the_json_has_no_nan() -> None:
+    one = Sample((1,), first=1, seconds=0.1, whole_seconds=1.0, passes=0)
+    none = speedup(Repeat({"baseline": [one, one], "head": [one]}), "head", 1.0)
+    assert none != none
+    kept = to_json(cells("head", "greedy", [(none,) * 3, *FAST[1:]]), TaskSettings(), {}, {})
     text = json.dumps(kept, allow_nan=False)
     assert json.loads(text)["lines"][0]["reached"] is True and kept["cells"][0]["figures"]["c"] is None
+    assert kept["cells"][0]["speedups"] == [None] * 3
