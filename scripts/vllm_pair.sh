@@ -87,8 +87,9 @@ pids+=($!)
 wait_for "${pids[1]}" "${ports[1]}"
 
 cat <<END
-Both are ready. In another terminal:
+Both are ready. In another terminal, the page or one race:
 
+.venv/bin/python app.py --baseline-url http://127.0.0.1:${ports[0]} --speculative-url http://127.0.0.1:${ports[1]}
 .venv/bin/python -m specdemo remote --baseline-url http://127.0.0.1:${ports[0]} --speculative-url http://127.0.0.1:${ports[1]} "Why is the sky blue?"
 END
 wait -n

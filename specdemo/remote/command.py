@@ -50,7 +50,7 @@ def main(args: argparse.Namespace) -> int:
         trace_files.refuse_unwritable(args.json)
         log, asked = request_log(args), _servers(args)
         request = _request(args)
-        pair = racing.connect(asked) if asked.here is None else racing.mix(asked, _load(pair_spec(args), asked.here))
+        pair = racing.connect(asked) if asked.here is None else _mixed(asked, pair_spec(args))
         thinking = None if args.thinking is None else args.thinking == "on"
         request = replace(request, prompt_ids=pair.encode(racing.said(args.prompt), thinking) or ())
         request = pair.check(request)
@@ -121,13 +121,15 @@ def _servers(args: argparse.Namespace) -> Servers:
     return asked
 
 
-def _load(spec: PairSpec, here: Lane) -> object:
-    """The pair of which one lane runs; a baseline needs no drafter."""
+def _mixed(asked: Servers, spec: PairSpec) -> MixedPair:
+    """The server, and the pair of which one lane runs here; a baseline needs no drafter."""
+    racing.look(asked)
     from specdemo.loading_bar import LoadingBar
     from specdemo.models.pair import load_pair
 
     with LoadingBar() as progress:
-        return load_pair(replace(spec, drafter=NGRAM) if here is Lane.BASELINE else spec, progress)
+        local = load_pair(replace(spec, drafter=NGRAM) if asked.here is Lane.BASELINE else spec, progress)
+    return racing.mix(asked, local)
 
 
 def _request(args: argparse.Namespace) -> Request:

@@ -136,6 +136,11 @@ def connect(asked: Servers, target: str | None = None) -> RemotePair:
     return RemotePair(endpoints, model, context, roots, asked.settings, asked.model, target)
 
 
+def look(asked: Servers) -> None:
+    """Raises RemoteFault where a server that is named cannot be raced on, before a model is loaded to run beside it."""
+    connect(asked).close()
+
+
 def mix(asked: Servers, local: Pair) -> MixedPair:
     """The one server that is named beside a pair on this machine of the same model. Raises RemoteFault."""
     return MixedPair(local, connect(asked, local.facts["target"]), asked.here)

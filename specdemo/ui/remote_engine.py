@@ -66,8 +66,9 @@ def mixed_engine(here: Lane, own: Engine | None = None) -> Engine:
         return replace(spec, pair=own.choose(spec.pair, drafter, precision, target_precision, "", ""))
 
     def load(spec: MixedSpec, progress: Progress, before: MixedPair | None) -> MixedPair:
-        from specdemo.remote.racing import mix
+        from specdemo.remote.racing import look, mix
 
+        look(spec.servers)
         asked = replace(spec.pair, drafter=NGRAM, draft_precision=None) if here is Lane.BASELINE else spec.pair
         local = own.load(asked, progress, before.local if before else None)
         pair = mix(spec.servers, local)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -115,6 +116,15 @@ def test_another_model_is_refused(pair, server, capsys, spoil: Callable[[Script]
     assert remote(server, Lane.SPECULATIVE) == 2
     assert expected in capsys.readouterr().err
     assert not any(path == "/v1/completions" for path, _ in server.asked)
+
+
+def test_a_server_that_is_not_there_is_said_before_a_model_is_loaded(server, monkeypatch, capsys) -> None:
+    monkeypatch.setattr("specdemo.models.pair.load_pair", lambda *_: pytest.fail("loaded"))
+    server.health = (503, "")
+    assert remote(server, Lane.SPECULATIVE) == 2 and "status 503" in capsys.readouterr().err
+    engine = mixed_engine(Lane.SPECULATIVE, replace(real_engine(), load=lambda *_: pytest.fail("loaded")))
+    with pytest.raises(RemoteFault, match="status 503"):
+        engine.load(MixedSpec(PairSpec(), Servers(server.url, None)), lambda *_: None, None)
 
 
 def test_a_model_under_another_name_is_taken_at_a_persons_word(pair, server) -> None:
