@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import argparse
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from specdemo.race import Request
@@ -37,19 +38,27 @@ class Ledger:
 
     def close(self, record: RaceRecord, outcome: str, source: str, tag: str) -> None:
         """The run is over: done, stopped or failed. Raises nothing."""
-        try:
-            if outcome == "stopped":
-                for lane in record.lanes.values():
-                    lane.stop()
-            if self.counts is not None:
+        if outcome == "stopped":
+            for lane in record.lanes.values():
+                lane.stop()
+        if self.counts is not None:
+            with _had_anyway("counted"):
                 self.counts.add(record, failed=outcome == "failed")
-            if self.log is not None:
+        if self.log is not None:
+            with _had_anyway("written down"):
                 entry = entry_of(record, outcome, source, tag or self.tag, prompt=self.log.prompts)
                 notice = self.log.write(entry)
                 if notice:
                     log.warning(notice)
-        except Exception:  # whatever it is, the run itself was had
-            log.exception("A run could not be written down.")
+
+
+@contextmanager
+def _had_anyway(what: str) -> Iterator[None]:
+    """Whatever goes wrong within, the run itself was had."""
+    try:
+        yield
+    except Exception:
+        log.exception("A run could not be %s.", what)
 
 
 def add_ledger_options(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:

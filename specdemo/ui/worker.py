@@ -99,6 +99,10 @@ class Refused:
     params: dict[str, str] = field(default_factory=dict)
 
 
+class _Left(Exception):
+    """Whoever asked for a pair does not want it any more."""
+
+
 Event = Waiting | Loading | Began | Wrote | Settled | Paced | Ended | Refused
 
 
@@ -202,11 +206,19 @@ class Worker:
             self._told = event
             self._events.put(event)
 
+    def _loading(self, fraction: float | None, message: str) -> None:
+        """Progress of the pair; ends the loading where nobody waits for it: the next in line may have the device."""
+        if self.stop.is_set():
+            raise _Left
+        self._events.put(Loading(message))
+
     def _run(self) -> Event:
         engine = self.desk.engine
         try:
-            pair = self.desk.pair(self.order.spec, lambda fraction, message: self._events.put(Loading(message)))
+            pair = self.desk.pair(self.order.spec, self._loading)
         except Exception as error:  # refusals of a pair are sentences; anything else is told as it is
+            if self.stop.is_set():
+                return Ended(stopped=True)
             return Refused("unloaded", {"message": sentence(error)})
         ids = tuple(engine.encode(pair, self.order.prompt, self.order.before, self.order.thinking))
         if not ids:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from gradio.context import LocalContext
 
+from specdemo.models.progress import Progress
 from specdemo.race import Lane, Request
 from specdemo.recording import RaceRecord
 from specdemo.request_log import RequestLog, lines_of
@@ -98,6 +99,24 @@ def test_a_run_asked_for_while_loading_starts_when_the_pair_is_ready() -> None:
     assert isinstance(worker.drain(1.0)[0], Loading)
     script.loading.set()
     assert isinstance(events(worker)[-1], Ended)
+
+
+def test_who_leaves_while_a_pair_loads_frees_the_device() -> None:
+    engine = Synthetic().engine()
+    loading = threading.Event()
+
+    def load(spec: object, progress: Progress, before: object) -> object:
+        loading.set()
+        for part in itertools.count():  # until somebody ends it
+            progress(None, f"Loading part {part}")
+
+    desk = Desk(replace(engine, load=load), SPEC)
+    worker = Worker(desk, order()).start()
+    assert loading.wait(SECONDS)
+    worker.stop.set()
+    assert events(worker)[-1] == Ended(stopped=True)
+    desk.engine = engine
+    assert isinstance(events(Worker(desk, order()).start())[-1], Ended)
 
 
 def test_refusals_are_sentences() -> None:
