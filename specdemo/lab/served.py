@@ -106,8 +106,12 @@ def _how(row: Row, pair: ServerPair) -> Row:
 
 
 def _line(line: Told) -> Told:
-    """Without a draft's cost, which no server tells: what was taken for a verification is the whole step."""
-    return {ROUND if name == VERIFICATION else name: value for name, value in line.items() if name != COST}
+    """Without a draft's cost, which no server tells: what was taken for a verification is the whole step.
+
+    The policy is the server's, as the draft length is.
+    """
+    told = {ROUND if name == VERIFICATION else name: value for name, value in line.items() if name != COST}
+    return told | {"policy": THEIRS} if "policy" in told else told
 
 
 SERVED: dict[str, Experiment] = {one.name: served(one) for one in (TASKS, SWEEP, CONCURRENCY)}

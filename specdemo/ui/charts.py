@@ -28,6 +28,7 @@ def chart_figures(record: RaceRecord, comparison: Comparison) -> dict[str, Any]:
         "apart": ("chart.time.sooner" if ahead >= 0 else "chart.time.later", {"seconds": figures.clock(abs(ahead))}),
         "position": [round(rate, 3) for rate in speculative.acceptance_per_position],
         "drafting": speculative.steps_that_drafted,
+        "told": speculative.drafts_told,
         "wrote": [written[n] for n in range(1, max([*written, record.request.gamma + 1]) + 1)],
         "full": record.request.gamma,
         "costs": {"plain": _plain(baseline), "step": _step(speculative, whole=record.known.remote)},

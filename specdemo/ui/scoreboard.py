@@ -50,10 +50,17 @@ def account(record: RaceRecord, comparison: Comparison, *, over: bool, stopped: 
         else speed_note(baseline, speculative, comparison, shown=shown, over=over),
         "clocks": remote_says.clocks(record.known),
         "figures": six_figures(baseline, speculative, comparison, over=over_all),
-        "origins": {origin: speculative.tokens_by_origin[origin] for origin in Origin if origin is not Origin.UNKNOWN}
-        | {"refused": speculative.judged - speculative.accepted},
+        "origins": _origins(speculative),
     }
     return board
+
+
+def _origins(lane: LaneMetrics) -> dict[str, int]:
+    """How many tokens wear each mark; none where nobody told who wrote them."""
+    if not lane.drafts_told:
+        return {}
+    worn = {origin: lane.tokens_by_origin[origin] for origin in Origin if origin is not Origin.UNKNOWN}
+    return worn | {"refused": lane.judged - lane.accepted}
 
 
 def early(record: RaceRecord, *, over: bool) -> bool:

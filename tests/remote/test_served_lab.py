@@ -49,6 +49,7 @@ def test_tasks_over_servers_counts_what_they_tell(servers, prompts: Path, tmp_pa
     assert "γ of the server does best" in out and " pass " in out and " c " not in out
     assert "arrival times, network included" in text
     assert [one["γ"] for one in csv.DictReader(files["csv"].open(encoding="utf-8"))] == [THEIRS] * 2
+    assert f"| {THEIRS} | {THEIRS} |" in text and "fixed" not in out
     assert row["clock"] == ARRIVALS
     asked = len(servers[0].asked)
     assert lab(servers, "tasks", "--prompts", str(prompts), "--json", str(files["json"])) == 0  # goes on with nothing

@@ -91,7 +91,8 @@ def test_a_shared_server_is_approximate_and_its_figures_are_marked(scripts) -> N
         show, _ = run((scripts[0], other))
     assert "which tokens were drafted is not known" in said(show)
     assert "shared server" in said(show) and "300 drafted" in said(show)
-    assert json.loads(show.values[2])["figures"]["passes"].startswith("≈")
+    board = json.loads(show.values[2])
+    assert board["figures"]["passes"].startswith("≈") and board["origins"] == {} and board["chart"]["told"] is False
 
 
 def test_what_a_server_does_not_tell_is_not_shown_under_glass(scripts) -> None:

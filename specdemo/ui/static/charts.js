@@ -125,12 +125,12 @@ sd.panels.charts = (panel) => {
           ...(few || i === 0 ? [label(x, Math.min(FLOOR - height, alpha ? expected : FLOOR) - 5, `${Math.round(100 * rate)}${unit}`, "k", "middle")] : []),
           label(x, 128, few || i % 4 === 0 ? i + 1 : "", "", "middle")];
       }));
-    } else nodes.push(label(W / 2, 66, sd.say("chart.none"), "", "middle"));
-    put("position", sd.say(alpha ? "chart.position.line" : "chart.position.how", { n: chart.drafting, alpha: alpha.toFixed(2) }), nodes, rates.map((rate) => `${Math.round(100 * rate)} %`).join(", "));
+    } else nodes.push(label(W / 2, 66, sd.say(chart.told ? "chart.none" : "chart.untold"), "", "middle"));
+    put("position", chart.told ? sd.say(alpha ? "chart.position.line" : "chart.position.how", { n: chart.drafting, alpha: alpha.toFixed(2) }) : "", nodes, rates.map((rate) => `${Math.round(100 * rate)} %`).join(", "));
   }
 
   function wrote(chart) {
-    const counts = chart.wrote, most = Math.max(1, ...counts), pictured = counts.length <= 7 && W / counts.length > counts.length * 8 + 2;
+    const counts = chart.wrote, most = Math.max(1, ...counts), pictured = chart.told && counts.length <= 7 && W / counts.length > counts.length * 8 + 2;
     const floor = pictured ? 96 : FLOOR;
     const nodes = [path(`M0 ${floor}H${W}`, "c-axis")];
     nodes.push(...columns(counts, (count, x, width, i) => {
@@ -141,7 +141,7 @@ sd.panels.charts = (panel) => {
       if (pictured) made.push(...picture(x, i, i === chart.full));
       return made;
     }));
-    put("wrote", sd.say("chart.wrote.how"), nodes, counts.map((count, i) => `${i + 1}: ${count}`).join(", "));
+    put("wrote", sd.say(chart.told ? "chart.wrote.how" : "chart.wrote.chunks"), nodes, counts.map((count, i) => `${i + 1}: ${count}`).join(", "));
   }
 
   /* A square is an accepted draft, a diamond the correction, a circle the bonus of a full draft. */

@@ -311,6 +311,7 @@ STRINGS = {
     "chart.position.how": "of {n} steps that drafted",
     "chart.wrote": "What a step wrote",
     "chart.wrote.how": "steps by tokens written in one pass",
+    "chart.wrote.chunks": "chunks of the stream by their tokens",
     "chart.costs": "What a step costs",
     "chart.costs.how": "and how many tokens it buys",
     "chart.costs.plain": "Plain step",
@@ -322,6 +323,7 @@ STRINGS = {
     "chart.costs.other": "other {ms}",
     "chart.costs.each": "per token",
     "chart.none": "nothing was drafted",
+    "chart.untold": "not known what was drafted",
     # settings
     "group.length": "Length and draft",
     "group.sampling": "Sampling",
