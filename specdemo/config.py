@@ -138,7 +138,10 @@ def _plain(path: Path, name: str, node: yaml.Node) -> Any:
     nodes = node.value if isinstance(node, yaml.SequenceNode) else [node]
     line = node.start_mark.line + 1
     if not all(isinstance(one, yaml.ScalarNode) for one in nodes):
-        raise ConfigRefused(f"{path}, line {line}: {name}: take a value, or a list of values for stop and allow-model.")
+        raise ConfigRefused(
+            f"{path}, line {line}: {name}: take a value, JSON in quotes, or a list of values for stop, allow-model and "
+            "allow-server."
+        )
     loader = yaml.SafeLoader("")
     try:
         values = [loader.construct_object(one) for one in nodes]

