@@ -17,9 +17,11 @@ from specdemo.examples import load_examples
 from specdemo.models.pair_options import AUTO, EMBEDDED, NGRAM
 from specdemo.race import Lane, Request
 from specdemo.recording import RaceRecord
+from specdemo.remote.options import Servers
 from specdemo.trace_files import TraceFileRefused
 from specdemo.ui import conversation, glass, how, scoreboard
 from specdemo.ui.api import Api
+from specdemo.ui.changes import send_changes
 from specdemo.ui.controls import Controls, request, summary
 from specdemo.ui.desk import Desk, Loaded
 from specdemo.ui.doors import Doors
@@ -114,6 +116,7 @@ class Page:
         self._going: dict[str, Iterator[tuple[Any, ...]]] = {}  # by session: its run or replay, from the first value
         self._workers: dict[str, Worker | Player] = {}  # by session: what Stop of that page stops
         spare()
+        send_changes()
         with gr.Blocks(title=say(DEFAULT, "title"), fill_width=True, analytics_enabled=False) as self.blocks:
             self._lay_out(settings, drafter, precision, target_precision, target)
             self._wire()
@@ -158,7 +161,7 @@ class Page:
                 self.panes = {lane: pane(lane) for lane in Lane}
             Part(
                 "legend",
-                fills={"clocks": "remote.clocks" if self._servers() else "clocks"},
+                fills={"clocks": self._clocks()},
                 elem_id="sd-legend",
                 elem_classes=["sd-part"],
             )
@@ -171,6 +174,12 @@ class Page:
                 elem_id="sd-charts",
                 elem_classes=["sd-part"],
             )
+
+    def _clocks(self) -> str:
+        """The note on how the lanes share time, until a run says it of itself."""
+        if not self._servers():
+            return "clocks"
+        return "remote.clocks" if isinstance(self.desk.spec, Servers) else "remote.mixed.clocks"
 
     def _servers(self) -> dict[str, Any]:
         """What Settings know of lanes on servers."""

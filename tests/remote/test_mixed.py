@@ -26,7 +26,8 @@ from specdemo.ui.charts import chart_figures
 from specdemo.ui.conversation import Conversation
 from specdemo.ui.desk import Desk
 from specdemo.ui.own_engine import real_engine
-from specdemo.ui.remote_engine import MixedSpec, mixed_engine
+from specdemo.ui.page import Page
+from specdemo.ui.remote_engine import MixedSpec, mixed_engine, remote_engine
 from specdemo.ui.runs import Run
 from specdemo.ui.servers import offered
 from specdemo.ui.show import Show
@@ -220,3 +221,9 @@ def test_what_may_be_chosen_is_the_servers_that_race_and_those_allowed() -> None
     asked = servers(app_parser().parse_args(args))
     assert asked.here is Lane.SPECULATIVE and asked.allowed == ("http://two:2", "http://three:3")
     assert offered(asked) == {"baseline_server": ("http://one:1", "http://two:2", "http://three:3")}
+
+
+def test_a_page_says_how_its_lanes_share_time_before_any_run() -> None:
+    spec = MixedSpec(PairSpec(), Servers("http://one:1", None))
+    assert Page(Desk(mixed_engine(Lane.SPECULATIVE), spec))._clocks() == "remote.mixed.clocks"
+    assert Page(Desk(remote_engine(), Servers("http://one:1", "http://two:2")))._clocks() == "remote.clocks"
