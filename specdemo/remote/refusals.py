@@ -77,6 +77,8 @@ class Refusals:
                 if self._key is None:
                     return f"{where} wants a key: put it in an environment variable and name that with --api-key-env."
                 return f"{where} does not take the key: see what the variable that --api-key-env names holds."
+            case 404 if path == wire.MODELS:
+                return f"{where} has no {path}: see whether an OpenAI-compatible server has that port."
             case 404:
                 return f"{where} does not know {path} or this model ({what}): see what it serves at /v1/models."
             case 429 | 503 if wait is not None:
@@ -97,7 +99,8 @@ class Refusals:
             text = error["message"] if isinstance(error, dict) else str(error)
         except (ValueError, KeyError, AttributeError, RecursionError):
             pass
-        return self._quoted(str(text)) or "no reason given"
+        page = str(text).lstrip().startswith("<")  # of HTML, by a server of another kind or one before it
+        return (not page and self._quoted(str(text))) or "no reason given"
 
     def _quoted(self, text: str) -> str:
         """A stranger's text, short, and without the key that a client or a server may quote: visitors read it."""

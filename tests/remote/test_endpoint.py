@@ -63,6 +63,8 @@ def test_the_key_goes_to_every_path_of_the_server() -> None:
         ((200, "<html>"), "right port"),
         ((200, '{"data": [{"name": 3}]}'), "right port"),
         ((401, ""), "wants a key: .* --api-key-env"),
+        ((404, "<!DOCTYPE HTML>"), "has no /v1/models: .* has that port"),
+        ((502, "<html>"), "no reason given"),
         ((302, ""), "not followed"),
         ((500, "no"), "status 500"),
     ],

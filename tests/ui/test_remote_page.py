@@ -142,6 +142,7 @@ def test_what_a_status_means_is_said_in_every_language(scripts) -> None:
     endpoint, body = Endpoint(scripts[0].url), b"No. Thanks."
     said = [endpoint.refusals.status(status, body, "/v1/models", {}) for status in (302, 401, 404, 418, 429, 500)]
     said += [f"{one} {KEPT}" for one in said] + [endpoint.refusals.status(503, body, "/", {"Retry-After": "5"})]
+    said.append(endpoint.refusals.status(404, body, "/v1/completions", {}))
     said.append(Endpoint(scripts[0].url, key="one").refusals.status(401, body, "/v1/models", {}))
     scripts[0].stream = (400, "top_k is bad. Sorry.")
     with pytest.raises(RemoteFault) as caught:

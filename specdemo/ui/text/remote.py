@@ -441,6 +441,10 @@ SENTENCES = {
         "{name} 的服务器不接受所给的密钥：请查看 --api-key-env 所指的环境变量中是什么。",
         "{name} 的伺服器不接受所給的金鑰：請查看 --api-key-env 所指的環境變數中是什麼。",
     ),
+    "The server at {name} has no {path}: see whether an OpenAI-compatible server has that port.": (
+        "{name} 的服务器没有 {path}：请确认该端口上是否为 OpenAI 兼容服务器。",
+        "{name} 的伺服器沒有 {path}：請確認該連接埠上是否為 OpenAI 相容伺服器。",
+    ),
     "The server at {name} does not know {path} or this model ({what}): see what it serves at /v1/models.": (
         "{name} 的服务器不认识 {path} 或该模型（{what}）：请查看 /v1/models。",
         "{name} 的伺服器不認識 {path} 或該模型（{what}）：請查看 /v1/models。",
