@@ -34,6 +34,11 @@ from specdemo.ui.worker import Began, Ended, Event, Loading, Order, Refused, Wai
 VERSION = 1  # of every answer; it grows when a key goes or changes its meaning, not when one is added
 STREAM_SECONDS = 0.05  # steps that come within so long are one message
 HEARTBEAT_SECONDS = 5.0  # between two messages that say nothing new
+TEXTS = {"prompt", "rule", "mode", "draft_length", "drafter", "stop_strings", "tag"}
+BY_NAME = {  # sentences that speak of Settings on the page, and of a parameter here
+    "refused.number", "refused.notwhole", "refused.notnumber", "refused.choice", "refused.stops", "refused.tokens",
+    "refused.drafter", "refused.model",
+}  # fmt: skip
 
 
 class LaneAnswer(BaseModel):
@@ -144,13 +149,13 @@ class Api:
 
         Parameters:
             prompt: what to ask the model
-            max_new_tokens: where an answer ends at the latest
+            max_new_tokens: where an answer ends at the latest, 8 to 1024
             gamma: draft length, 0 to 16; 0 is plain decoding
-            temperature: 0 is greedy
-            top_p: 1 is off
-            top_k: 0 is off
-            min_p: 0 is off
-            repetition_penalty: 1 is off
+            temperature: 0 to 2; 0 is greedy
+            top_p: 0.05 to 1; 1 is off
+            top_k: 0 to 200; 0 is off
+            min_p: 0 to 0.5; 0 is off
+            repetition_penalty: 1 to 2; 1 is off
             seed: of the draws, where temperature is not 0
             rule: how a draft is judged: "shared noise", "rejection" or "block"
             mode: "raced" or "one after another"
@@ -161,13 +166,15 @@ class Api:
             tag: what this call is counted under, where the host keeps a log
         """
         typed = {name: value for name, value in locals().items() if name in self._fresh}
+        if not isinstance(race, bool):
+            raise _error(Refused("refused.notbool", {"name": "race"}))
         record, state = RaceRecord(readable(prompt), Request(prompt_ids=())), "waiting"
         for events in self._run(visitor, token, prompt, typed, HEARTBEAT_SECONDS, tag):
             for event in events:
                 state = _fold(record, event) or state
             if state not in ("done", "stopped"):
                 yield {"version": VERSION, "state": state}
-        yield _answer(record, state, race=race is True)
+        yield _answer(record, state, race=race)
 
     def stream(
         self,
@@ -197,13 +204,13 @@ class Api:
 
         Parameters:
             prompt: what to ask the model
-            max_new_tokens: where an answer ends at the latest
+            max_new_tokens: where an answer ends at the latest, 8 to 1024
             gamma: draft length, 0 to 16; 0 is plain decoding
-            temperature: 0 is greedy
-            top_p: 1 is off
-            top_k: 0 is off
-            min_p: 0 is off
-            repetition_penalty: 1 is off
+            temperature: 0 to 2; 0 is greedy
+            top_p: 0.05 to 1; 1 is off
+            top_k: 0 to 200; 0 is off
+            min_p: 0 to 0.5; 0 is off
+            repetition_penalty: 1 to 2; 1 is off
             seed: of the draws, where temperature is not 0
             rule: how a draft is judged: "shared noise", "rejection" or "block"
             mode: "raced" or "one after another"
@@ -275,6 +282,9 @@ class Api:
         """What happens in this run, now and then; closing the generator stops it. Raises gr.Error with a sentence."""
         if self._desk.engine is None:
             raise _error(Refused("refused.replay"))
+        for name, value in {"prompt": prompt, "tag": tag, **typed}.items():
+            if name in TEXTS and not isinstance(value, str | None):
+                raise _error(Refused("refused.nottext", {"name": name}))
         values = self._values(typed)
         for name in typed:
             if name in self._theirs and typed[name] not in (USUAL[name], self._fresh[name]):
@@ -283,7 +293,7 @@ class Api:
         told = {"source": "api", "tag": readable(tag), "account": account}
         ordered = order(self._desk, self._choices, prompt, values, visitor, **told)
         if not isinstance(ordered, Order):
-            raise _error(ordered)
+            raise _error(self._by_name(ordered))
         worker = Worker(self._desk, ordered)
         try:
             with told_when_gone(worker.stop):
@@ -303,6 +313,13 @@ class Api:
             return account_behind(token.token)
         except LoginRefused as refused:
             raise _error(Refused(*refused.reason)) from None
+
+    def _by_name(self, refused: Refused) -> Refused:
+        """The same in the words of a program, which gives parameters and sees no Settings."""
+        key = f"{refused.key}.api" if refused.key in BY_NAME else refused.key
+        setting = refused.params.get("name", "").removeprefix("@")
+        name = "drafter" if setting == "draft_model" else setting
+        return Refused(key, refused.params | {"name": name, "choices": ", ".join(self._choices.get(setting, ()))})
 
     def _values(self, typed: dict[str, Any]) -> dict[str, Any]:
         """Settings by name: the page's own, and what was given; a drafter that Settings do not offer is typed there."""

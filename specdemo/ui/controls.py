@@ -358,7 +358,7 @@ def _optional(name: str, value: Any, limits: Range) -> float | None:
 
 
 def _number(name: str, value: Any, limits: Range) -> Any:
-    span = {"name": f"@{name}", "low": f"{limits.low:g}", "high": f"{limits.high:g}"}
+    span = {"name": f"@{name}", "low": f"{limits.low:.10g}", "high": f"{limits.high:.10g}"}  # a seed's end has ten
     if isinstance(value, bool) or not isinstance(value, int | float) or value != value:  # nan
         raise SettingRefused("refused.notnumber", span)
     if not limits.low <= value <= limits.high:

@@ -65,6 +65,8 @@ class Doors:
             refused = (404, "There is nothing here.")
         elif below.startswith("mcp") and scope["app"].auth is not None:  # Gradio would let them in to look around
             refused = (401, "This page asks for a password, which no MCP caller can give: take gradio_client.")
+        elif scope["method"] == "GET" and below.startswith("call/") and not _known(scope["app"], below):
+            refused = (404, "No answer waits under this id: it has been read, or never was. Post the call again.")
         elif scope["method"] == "POST" and below:
             body = await _read(receive)
             refused = (413, f"A request may have {LARGEST >> 20} MiB.") if body is None else _refuse(scope, below, body)
@@ -72,6 +74,12 @@ class Doors:
             await _answer(with_headers, *refused)
             return
         await self._app(scope, receive if body is None else _again(body, receive), with_headers)
+
+
+def _known(app: Any, below: str) -> bool:
+    """Whether a call's answer is still to be read: of any other, Gradio would say so in the middle of a stream."""
+    queue, event = app.get_blocks()._queue, below.strip("/").rpartition("/")[2]
+    return event in queue.event_ids_to_events or any(event in ids for ids in queue.pending_event_ids_session.values())
 
 
 def _refuse(scope: Message, below: str, body: bytes) -> tuple[int, str] | None:
@@ -119,6 +127,8 @@ def _refuse_call(fns: dict[int, Any], kind: str, name: str, asked: dict[str, Any
         missing = [name for name, has_default in names.items() if not has_default and name not in asked]
         return (400, f"{fn.api_name} needs {missing[0]}.") if missing else None
     data, most = asked.get("data"), len(fn.inputs)
+    if kind == "call" and not isinstance(data, list):
+        return 400, f"data is no list of values. /gradio_api/call/v2/{fn.api_name} takes them by name."
     if isinstance(data, list) and len(data) != most and not fn.cancels:
         return 400, (
             f"{most} values are wanted and {len(data)} came. /gradio_api/call/v2 takes them by name, and any "

@@ -74,9 +74,14 @@ def test_pairs_and_health_say_what_there_is(client: Client) -> None:
     [
         ({"prompt": ""}, "The prompt is empty. Type a question, or take an example."),
         ({"prompt": None}, "The prompt is empty."),
-        ({"prompt": "x", "gamma": 99}, "Draft length γ is 99; it must lie between 0 and 16."),
-        ({"prompt": "x", "temperature": "hot"}, "Temperature is not a number."),
-        ({"prompt": "x", "rule": "luck"}, "Verification rule is none of the choices"),
+        ({"prompt": "x", "gamma": 99}, "gamma is 99; it must lie between 0 and 16. Give a number within."),
+        ({"prompt": "x", "temperature": "hot"}, "temperature is not a number."),
+        ({"prompt": "x", "rule": "luck"}, "Give one of these: shared noise, rejection, block."),
+        ({"prompt": "x" * 400_001}, "prompt has 400,001 characters; at most 400,000 are possible. Shorten it."),
+        ({"prompt": "x", "drafter": "a/" * 300}, "drafter has 600 characters; at most 300 are possible."),
+        ({"prompt": "x", "seed": -1}, "seed is -1; it must lie between 0 and 2147483647."),
+        ({"prompt": ["x"]}, "prompt is not a text. Give it in quotes."),
+        ({"prompt": "x", "stop_strings": ["END"]}, "stop_strings is not a text."),
         ({"prompt": "x", "drafter": "nobody/x"}, "No model: No model is called nobody/x: give a folder or a hub id."),
         ({"prompt": "word " * 3000}, "tokens and the context holds 2,048"),
     ],
@@ -95,6 +100,7 @@ def test_what_cannot_be_had_is_an_error_with_a_sentence(client: Client, asked: d
         ("call/v2/compare", {}, 400, "compare needs prompt."),
         ("call/v2/compare", {"prompt": "x", "luck": 1}, 400, "compare has no parameter 'luck'. It has: prompt, "),
         ("call/compare", {"data": ["x", 3]}, 400, "16 values are wanted and 2 came."),
+        ("call/compare", {"prompt": "x"}, 400, "/gradio_api/call/v2/compare takes them by name."),
         ("call/compare", [], 400, "The request is JSON, but not an object."),
         ("cancel", "x", 400, "The request is JSON, but not an object."),
         ("queue/join", {"fn_index": 9999, "data": [], "session_hash": "x"}, 404, "There is no such function"),
@@ -106,6 +112,14 @@ def test_what_cannot_be_had_is_an_error_with_a_sentence(client: Client, asked: d
 def test_a_malformed_request_gets_a_sentence(house: Served, path: str, body: Any, status: int, sentence: str) -> None:
     answer = httpx.post(f"{house.url}gradio_api/{path}", json=body)
     assert answer.status_code == status and sentence in answer.json()["error"]
+
+
+def test_an_answer_is_read_once_and_what_is_not_there_gets_a_sentence(house: Served) -> None:
+    call = httpx.post(f"{house.url}gradio_api/call/v2/health", json={}).json()["event_id"]
+    assert "event: complete" in httpx.get(f"{house.url}gradio_api/call/health/{call}").text
+    for path in (f"call/health/{call}", "call/compare/nothing", "call/v2/compare"):
+        answer = httpx.get(f"{house.url}gradio_api/{path}")
+        assert answer.status_code == 404 and "Post the call again." in answer.json()["error"]
 
 
 @pytest.mark.parametrize(

@@ -448,7 +448,19 @@ STRINGS = {
     "instead.",
     "refused.linkname": "{name} is not the name of a setting.",
     "refused.stops": "There are {n} stop strings; at most {most} are possible. Remove some in Settings.",
-    "refused.toolong": "{name} has {n} characters; at most {most} are possible. Shorten it in Settings.",
+    "refused.toolong": "{name} has {n} characters; at most {most} are possible. Shorten it.",
+    "refused.number.api": "{name} is {value}; it must lie between {low} and {high}. Give a number within.",
+    "refused.notwhole.api": "{name} is {value}; it must be a whole number between {low} and {high}. Give one.",
+    "refused.notnumber.api": "{name} is not a number. Give one between {low} and {high}.",
+    "refused.choice.api": "{name} is none of the choices. Give one of these: {choices}.",
+    "refused.stops.api": "There are {n} stop strings; at most {most} are possible. Give fewer lines in stop_strings.",
+    "refused.tokens.api": "{n} new tokens are asked for; on this page a run writes at most {most}. Give a smaller "
+    "max_new_tokens.",
+    "refused.model.api": "This page is open to everybody: no other model can be named here than those that its starter "
+    "allows: {models}. Give a drafter that pairs lists, or run the program on a machine of your own.",
+    "refused.drafter.api": "drafter names nothing. Give a folder or a hub id, or leave it out.",
+    "refused.nottext": "{name} is not a text. Give it in quotes.",
+    "refused.notbool": "{name} is neither true nor false. Give one of them, without quotes.",
     "stop_strings": "Stop strings",
     "stop_strings.info": "One a line; \\n stands for a line break. Both lanes end where the first appears; a check a "
     "token, which costs almost no time.",
