@@ -6,6 +6,7 @@ import hmac
 import logging
 import os
 import signal
+import socket
 import sys
 import threading
 from collections.abc import Callable
@@ -79,6 +80,19 @@ def doorkeeper(variable: str | None) -> Callable[[str, str], bool] | None:
     return knows
 
 
+def check_address(host: str, port: int | None) -> None:
+    """Exits with a sentence where no page can be served. port: None where any that is free will do."""
+    try:
+        family, kind, _, _, address = socket.getaddrinfo(host, port or 0, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind) as trial:
+            trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a page that has just ended is not in the way
+            trial.bind(address)
+    except (OSError, UnicodeError) as error:
+        where = f"{host}, port {port}" if port else host
+        reason = getattr(error, "strerror", None) or error
+        sys.exit(f"No page can be served at {where}: {reason}. Name another with --host or --port.")
+
+
 def _races(spec: PairSpec, rules: Rules) -> tuple[object, ...]:
     """The desk that will load this pair, and what Settings begin with."""
     from specdemo.ui.desk import Desk
@@ -145,6 +159,8 @@ def main() -> None:
         ledger = Ledger.asked(args, lambda: len(desk.line))
     except (RemoteFault, Unwritable) as fault:
         sys.exit(str(fault))
+    host = args.host or ("0.0.0.0" if os.environ.get("SPACE_ID") else "127.0.0.1")
+    check_address(host, args.port)
     print("Starting; the address of the page follows in some seconds.", flush=True)
 
     from gradio.utils import get_space
@@ -157,7 +173,6 @@ def main() -> None:
     from specdemo.ui.text import DEFAULT, tell
     from specdemo.ui.zero_engine import lender
 
-    host = args.host or ("0.0.0.0" if os.environ.get("SPACE_ID") else "127.0.0.1")
     asked = rules(args)
     if asked.login and not args.replay_only:
         try:

@@ -25,8 +25,14 @@ def app_parser() -> argparse.ArgumentParser:
     add_choice_option(lanes)
     add_ledger_options(parser.add_argument_group("what is written down of runs"))
     parser.add_argument("--host", help="address to listen on; 0.0.0.0 lets others in (127.0.0.1, on a Space 0.0.0.0)")
-    parser.add_argument("--port", type=int, help="(the first free one from 7860)")
+    parser.add_argument("--port", type=_port, help="(the first free one from 7860)")
     parser.add_argument("--replay-only", action="store_true", help="no model: show the recorded runs of assets/runs")
     parser.add_argument("--auth-env", metavar="VAR", help="ask visitors for the name:password in this variable")
     add_config_option(parser)
     return parser
+
+
+def _port(text: str) -> int:
+    if not (text.isdecimal() and 1 <= int(text) <= 65535):
+        raise argparse.ArgumentTypeError("must be a whole number between 1 and 65535")
+    return int(text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ from unittest.mock import Mock
 import pytest
 
 import app
+from specdemo.app_options import app_parser
 
 ROOT = Path(__file__).resolve().parent.parent
 MID_RUN = """
@@ -67,6 +69,18 @@ def test_a_password_that_is_not_there_is_a_sentence(value: str | None, monkeypat
         monkeypatch.setenv("DEMO_PASSWORD", value)
     with pytest.raises(SystemExit, match="DEMO_PASSWORD does not hold a name and a password"):
         app.doorkeeper("DEMO_PASSWORD")
+
+
+def test_an_address_that_cannot_be_had_is_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    app.check_address("127.0.0.1", None)
+    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(SystemExit, match="Name another with"):
+        app.check_address("127.0.0.1", taken.getsockname()[1])
+    with pytest.raises(SystemExit, match=r"No page can be served at 256\.0\.0\.1: "):
+        app.check_address("256.0.0.1", None)
+    for port in ("0", "-1", "65536", "web"):
+        with pytest.raises(SystemExit):
+            app_parser().parse_args([f"--port={port}"])
+        assert "must be a whole number between 1 and 65535" in capsys.readouterr().err
 
 
 def test_loading_begins_when_the_page_stands(monkeypatch: pytest.MonkeyPatch) -> None:
