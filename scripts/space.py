@@ -60,7 +60,11 @@ def main() -> None:
     folder = args.folder
     if folder.exists() and (not folder.is_dir() or (any(folder.iterdir()) and not (folder / ".git").is_dir())):
         sys.exit(f"{folder} holds something else already: name a new folder, or a clone of the Space.")
-    write(folder, args.hardware)
+    try:
+        write(folder, args.hardware)
+    except (OSError, subprocess.CalledProcessError) as error:
+        why = error.strerror if isinstance(error, OSError) else error.stderr.decode(errors="replace").strip()
+        sys.exit(f"{folder} was not written: {why}. It takes git, a clone of the repository, and a folder to write to.")
     print(f"{folder} can be uploaded: hf upload YOU/NAME {folder} . --repo-type space")
 
 

@@ -60,3 +60,9 @@ def test_only_a_new_folder_or_a_clone_is_written_to(clone: bool, tmp_path: Path)
     done = space(tmp_path, "cpu-basic")
     assert (done.returncode == 0) is clone and (tmp_path / "app.py").exists() is clone
     assert clone or "holds something else already: name a new folder" in done.stderr
+
+
+def test_a_folder_that_cannot_be_written_is_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    done = space(tmp_path / "file" / "space", "cpu-basic")
+    assert done.returncode == 1 and "was not written: Not a directory. It takes git, a clone" in done.stderr
