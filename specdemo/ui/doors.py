@@ -65,7 +65,7 @@ class Doors:
             refused = (404, "There is nothing here.")
         elif below.startswith("mcp") and scope["app"].auth is not None:  # Gradio would let them in to look around
             refused = (401, "This page asks for a password, which no MCP caller can give: take gradio_client.")
-        elif scope["method"] == "GET" and below.startswith("call/") and not _known(scope["app"], below):
+        elif _asks_for_none(scope, below):
             refused = (404, "No answer waits under this id: it has been read, or never was. Post the call again.")
         elif scope["method"] == "POST" and below:
             body = await _read(receive)
@@ -76,10 +76,16 @@ class Doors:
         await self._app(scope, receive if body is None else _again(body, receive), with_headers)
 
 
-def _known(app: Any, below: str) -> bool:
-    """Whether a call's answer is still to be read: of any other, Gradio would say so in the middle of a stream."""
-    queue, event = app.get_blocks()._queue, below.strip("/").rpartition("/")[2]
-    return event in queue.event_ids_to_events or any(event in ids for ids in queue.pending_event_ids_session.values())
+def _asks_for_none(scope: Message, below: str) -> bool:
+    """Whether a call's answer is asked for that is not to be had: Gradio would say so in the middle of a stream.
+
+    Under a password, who has not given it must not learn even that.
+    """
+    if scope["method"] != "GET" or not below.startswith("call/") or scope["app"].auth is not None:
+        return False
+    queue, event = scope["app"].get_blocks()._queue, below.strip("/").rpartition("/")[2]
+    awaited = any(event in ids for ids in queue.pending_event_ids_session.values())
+    return not awaited and event not in queue.event_ids_to_events
 
 
 def _refuse(scope: Message, below: str, body: bytes) -> tuple[int, str] | None:
