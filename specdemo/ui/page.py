@@ -55,7 +55,7 @@ STOP_SECONDS = 5.0  # how long Stop waits for the last step to reach the page
 REPLAYS_AT_ONCE = 8
 EVENTS_QUEUED = 64  # by Gradio, before they are looked at; the line in which runs wait is the desk's
 SESSIONS_KEPT = 1000  # by Gradio, of labels in their language: what is forgotten is told in English again
-HEARD = ("language", "retry", "ask")  # from the header
+HEARD = ("language", "retry", "ask", "watch")  # from the header
 THREADS = 48  # beside one for each run that waits
 PRIVATE: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
 
@@ -219,7 +219,9 @@ class Page:
         self.lab.wire(self.header)
         if self.sign_in is not None:
             self.sign_in.wire(self.blocks, self.header, self.settings, PRIVATE)
-        self.blocks.load(self.watch, None, self.header, concurrency_limit=None, **PRIVATE)
+        # Not through the queue: whatever else is asked for as its stream closes would be lost (Gradio's client).
+        self.blocks.load(self.stands, None, self.header, queue=False, **PRIVATE)
+        self.header.watch(self.watch, None, self.header, concurrency_limit=None, **PRIVATE)
         self.header.ask(self.stands, None, self.header, queue=False, **PRIVATE)
         self.header.retry(self.retry, None, self.header, concurrency_limit=None, **PRIVATE)
         words = [self.prompt, self.run, self.stop, *self.controls.labelled]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import gradio as gr
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from specdemo.ui.controls import Controls
 from tests.browser.conftest import Demo, run
+from tests.ui.synthetic import Synthetic
 
 pytestmark = pytest.mark.browser
 
@@ -109,12 +112,17 @@ def test_gradios_own_toasts_speak_the_language_of_the_page(demo: Demo, chromium:
     context.close()
 
 
-def test_the_pair_is_asked_for_where_nobody_told_of_it(demo: Demo, chromium: Browser) -> None:
+def test_the_pair_is_asked_for_where_nobody_told_of_it(served: Callable[..., Demo], chromium: Browser) -> None:
+    script = Synthetic()
+    script.loading.clear()
+    demo = served(script.engine(), ("ngram", "same"), script)
     context = chromium.new_context(locale="en-US")
     page = context.new_page()
     # The stream ends before it has told anything, as behind a host that keeps it back.
     end = {"status": 200, "content_type": "text/event-stream", "body": 'data: {"msg":"close_stream"}\n\n'}
     page.route("**/queue/data*", lambda route: route.fulfill(**end))
     page.goto(demo.url)
+    expect(page.locator(".sd-pair[data-state=loading]")).to_contain_text("37 of 93 MB")
+    script.loading.set()
     expect(page.locator(".sd-pair[data-state=ready]")).to_contain_text("Scripted model")
     context.close()

@@ -4,6 +4,7 @@ sd.parts.header = (element, { props, watch, trigger }) => {
   const select = find("language");
   let state = { state: "loading", facts: [], message: "" };
   const ASK_MS = 4000; /* between two times that it is asked for: what the server tells by itself may be lost on its way */
+  let watching = false;
   const asking = setInterval(() => trigger("ask", {}), ASK_MS);
 
   function draw() {
@@ -26,6 +27,8 @@ sd.parts.header = (element, { props, watch, trigger }) => {
     if (!props.value) return;
     state = JSON.parse(props.value);
     if (state.state !== "loading") clearInterval(asking);
+    else if (!watching) trigger("watch", {});
+    watching = true;
     sd.facts = state.facts;
     sd.emit("facts");
     draw();
