@@ -90,7 +90,7 @@ class Dice:
         best = self.sampler.likeliest(logits, draft.ids)
         accepted = verification.leading((best[:-1] == draft.ids)[None])
         reached = int(accepted) + 1
-        judged = Judgement(accepted, best[reached - 1 : reached], best[None, :-1])
+        judged = Judgement(accepted, best[reached - 1 : reached], best[None, :-1][:, :reached])
         return one_hot(logits[:reached], best[:reached]), judged
 
     def _in_turn(self, logits: Tensor, draft: Draft) -> tuple[Tensor, Judgement]:

@@ -256,10 +256,9 @@ class Sampler:
             return race_winner(weights, exponential(keys, ids)[0])
         # what weighs nothing never wins, and after top-p a few hundred are left: finding them would wait for a device;
         # numpy, because a dozen operations on so few cost what it costs to begin them
-        weigh = weights.numpy()
-        left = np.flatnonzero(weigh != 0)
+        left = np.flatnonzero(weights.numpy() != 0)
         noise = _as_exponential(torch.from_numpy(_hash(ids.numpy()[left], first, second)))
-        return torch.as_tensor(left[(weigh[left] / noise.numpy()).argmax()])
+        return torch.from_numpy(left)[race_winner(torch.from_numpy(weights.numpy()[left]), noise)]
 
     def scores(self, logits: Tensor, position: int) -> Tensor:
         """What decides the draw at a position before truncation: [1, vocab] logits over temperature plus the noise."""
