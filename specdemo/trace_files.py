@@ -105,10 +105,15 @@ def keep(path: Path, race: RaceFile) -> bool:
     try:
         save(path, race)
     except OSError as error:
-        print(f"The traces could not be written to {path}: {error.strerror or error}.", file=sys.stderr)
+        say_unwritten("traces", path, error)
         return False
     print(f"Both traces are in {path}.", file=sys.stderr)
     return True
+
+
+def say_unwritten(what: str, path: Path, error: OSError) -> None:
+    """On stderr, of a command that has shown already what it could not keep."""
+    print(f"The {what} could not be written to {path}: {error.strerror or error}.", file=sys.stderr)
 
 
 def write_whole(path: Path, data: bytes) -> None:

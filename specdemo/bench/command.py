@@ -34,7 +34,7 @@ from specdemo.models.pair_options import COMBINED, EMBEDDED, MAX_GAMMA, NGRAM, u
 from specdemo.models.precision import DTYPES, Precision
 from specdemo.option_names import dashed, named
 from specdemo.race import RequestRefused
-from specdemo.trace_files import Unwritable, refuse_unwritable
+from specdemo.trace_files import Unwritable, refuse_unwritable, say_unwritten
 
 VOID = 1  # the exit code where a result is not sound
 QUICK = {"new_tokens": 12, "repeats": 2}
@@ -134,7 +134,7 @@ def main(args: argparse.Namespace) -> int:
         if args.json:
             report.save(args.json, kept)
     except OSError as error:
-        print(f"The result could not be written to {args.json}: {error.strerror or error}.", file=sys.stderr)
+        say_unwritten("result", args.json, error)
         return REFUSED
     return 0 if sound else VOID
 

@@ -168,7 +168,7 @@ def _show(experiment: Experiment, result: Result) -> None:
 
 def _keep(args: argparse.Namespace, experiment: Experiment, result: Result) -> bool:
     """Write what was asked for; whether that worked."""
-    from specdemo.trace_files import write_whole
+    from specdemo.trace_files import say_unwritten, write_whole
 
     texts = {args.csv: result.csv, args.markdown: lambda: result.markdown(experiment)}
     path = args.json
@@ -179,6 +179,6 @@ def _keep(args: argparse.Namespace, experiment: Experiment, result: Result) -> b
             if path is not None:
                 write_whole(path, text().encode())
     except OSError as error:
-        print(f"The result could not be written to {path}: {error.strerror or error}.", file=sys.stderr)
+        say_unwritten("result", path, error)
         return False
     return True

@@ -19,6 +19,7 @@ from specdemo.lab.prompts import PromptOptions
 from specdemo.lab.server_pair import ServerPair
 from specdemo.lab.sweep import SWEEP
 from specdemo.lab.tasks import TASKS
+from specdemo.option_names import option
 from specdemo.remote.facts import ARRIVALS, SERVER, Provenance
 
 THEIRS = "of the server"  # the draft length in a row
@@ -89,8 +90,7 @@ def refuse_drafts(experiment: Experiment, asked: dict[str, Any]) -> None:
     given = [one.name for one in fields(experiment.options) if one.name in ONE_VALUE and asked.get(one.name)]
     if given:
         raise LabRefused(
-            f"--{given[0].replace('_', '-')}: how servers draft is their own. Leave it out, and set it where they are "
-            "started."
+            f"{option(given[0])}: how servers draft is their own. Leave it out, and set it where they are started."
         )
 
 

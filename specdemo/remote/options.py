@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from specdemo.option_names import option
 from specdemo.race import Lane
 from specdemo.remote.address import address
 from specdemo.remote.faults import RemoteFault
@@ -108,15 +109,14 @@ def refuse_theirs(args: argparse.Namespace, asked: Servers, usual: Callable[[str
     A file of options may have them: one does for pages and runs of every kind.
     """
     given = [name for name in (*DRAFTS, *LOADED) if getattr(args, name, None) != usual(name)]
-    option = f"--{given[0].replace('_', '-')}" if given else ""
     if given and given[0] in DRAFTS and asked.here is not Lane.SPECULATIVE:
         raise RemoteFault(
-            f"{option}: how a server drafts is its own. Leave it out, and set it where the server is started."
+            f"{option(given[0])}: how a server drafts is its own. Leave it out, and set it where the server is started."
         )
     if given and asked.here is None:
         raise RemoteFault(
-            f"{option} is of a lane on this machine, and both run on servers. Leave it out, and set it where the "
-            "servers are started."
+            f"{option(given[0])} is of a lane on this machine, and both run on servers. Leave it out, and set it where "
+            "the servers are started."
         )
 
 
