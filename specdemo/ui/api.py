@@ -34,7 +34,6 @@ from specdemo.ui.worker import Began, Ended, Event, Loading, Order, Refused, Wai
 VERSION = 1  # of every answer; it grows when a key goes or changes its meaning, not when one is added
 STREAM_SECONDS = 0.05  # steps that come within so long are one message
 HEARTBEAT_SECONDS = 5.0  # between two messages that say nothing new
-TEXTS = {"prompt", "rule", "mode", "draft_length", "drafter", "stop_strings", "tag"}
 BY_NAME = {  # sentences that speak of Settings on the page, and of a parameter here
     "refused.number", "refused.notwhole", "refused.notnumber", "refused.choice", "refused.stops", "refused.tokens",
     "refused.drafter", "refused.model",
@@ -331,7 +330,9 @@ class Api:
         return values | {"drafter": MODEL, "draft_model": typed["drafter"], "draft_precision": AS_TARGET}
 
 
-USUAL = {name: one.default for name, one in inspect.signature(Api.compare).parameters.items()}
+_PARAMETERS = inspect.signature(Api.compare).parameters
+TEXTS = {name for name, one in _PARAMETERS.items() if one.annotation is str}
+USUAL = {name: one.default for name, one in _PARAMETERS.items()}
 """What a call has where it does not say; the page's own settings may begin with something else."""
 
 

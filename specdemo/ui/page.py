@@ -219,7 +219,7 @@ class Page:
         self.lab.wire(self.header)
         if self.sign_in is not None:
             self.sign_in.wire(self.blocks, self.header, self.settings, PRIVATE)
-        # Not through the queue: whatever else is asked for as its stream closes would be lost (Gradio's client).
+        # Not through the queue: what else is asked for in the moment in which its stream closes may be lost (Gradio's).
         self.blocks.load(self.stands, None, self.header, queue=False, **PRIVATE)
         self.header.watch(self.watch, None, self.header, concurrency_limit=None, **PRIVATE)
         self.header.ask(self.stands, None, self.header, queue=False, **PRIVATE)
