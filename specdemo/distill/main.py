@@ -46,6 +46,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     train.add_argument("--batch", type=int, default=1200, metavar="TOKENS", help="padding included (%(default)s)")
     train.add_argument("--unrolled", type=int, default=3, help="drafted tokens that are trained for (%(default)s)")
     train.add_argument("--learning-rate", type=float, default=3e-3, help="(%(default)s)")
+    about = "what to train for: the target's distribution, or, of a head that has it, to be accepted (%(default)s)"
+    train.add_argument("--objective", choices=("cross-entropy", "acceptance"), default="cross-entropy", help=about)
     train.add_argument("--train-output", action="store_true", help="the output matrix, too, not the target's own rows")
     train.add_argument("--every", type=int, default=100, help="steps between checkpoints (%(default)s)")
     export = commands.add_parser("export", help="write the trained head as a folder that other engines read, too")
@@ -123,7 +125,7 @@ def train(args: argparse.Namespace) -> int:
     from specdemo.distill.head_model import new_head
     from specdemo.distill.hidden import HiddenStore, Listener, examples, fill, layers_to_read
     from specdemo.distill.target import load_target
-    from specdemo.distill.train import Recipe, Trainer, drafted_ids
+    from specdemo.distill.train import Objective, Recipe, Trainer, drafted_ids
 
     model, tokenizer, _ = load_target(args.target, threads=args.threads)
     layers = layers_to_read(model, args.layers)
@@ -141,7 +143,13 @@ def train(args: argparse.Namespace) -> int:
     if weights:
         head.load_state_dict(weights)
     recipe = Recipe(
-        args.steps, args.batch, args.unrolled, learning_rate=args.learning_rate, train_output=args.train_output
+        args.steps,
+        args.batch,
+        args.unrolled,
+        learning_rate=args.learning_rate,
+        train_output=args.train_output,
+        objective=Objective(args.objective),
+        from_head=args.from_head is not None,
     )
     run = Trainer(head, model, ids, layers, rows, recipe, checkpoint)
     with tqdm(total=recipe.steps, initial=run.step, unit="step") as bar:
@@ -162,7 +170,9 @@ def export(args: argparse.Namespace) -> int:
 
     state = read_checkpoint(args.work / CHECKPOINT)
     model, _, name = load_target(args.target, threads=args.threads)
-    trained = f"{state['step']:,} steps of {state['recipe']['tokens']:,} tokens, {state['recipe']['unrolled']} unrolled"
+    recipe = state["recipe"]
+    trained = f"{state['step']:,} steps of {recipe['tokens']:,} tokens, {recipe['unrolled']} unrolled, "
+    trained += f"for {recipe['objective']}" + (", from an earlier head" if recipe["from_head"] else "")
     card = Card(name, args.licence, state["data"], trained, state["figures"])
     size = export_head(args.folder, state["head"], state["draft_ids"], model, state["layers"], card)
     print(f"{args.folder}: {size / 1e6:.1f} MB")

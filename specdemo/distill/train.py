@@ -1,6 +1,6 @@
 """Train a head on a corpus: soft labels over the pruned vocabulary, several unrolled steps, checkpoints that resume.
 
-The loss of each unrolled step is the cross-entropy of the target's own distribution there; the figures are what
+The loss of each unrolled step holds the head's distribution against the target's own there; the figures are what
 decoding will see: how often draft and target agree greedily, and how much their distributions overlap.
 """
 
@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +24,39 @@ from specdemo.distill.head_model import TrainableHead
 from specdemo.distill.hidden import Batch, Example, collate
 
 
+class Objective(StrEnum):
+    """What is to become small."""
+
+    CROSS_ENTROPY = "cross-entropy"
+    ACCEPTANCE = "acceptance"
+
+
+def cross_entropy(p: Tensor, logits: Tensor) -> Tensor:
+    """[N], in nats, of a draft's logits [N, V] under the target's p [N, V]."""
+    return -(p * logits.log_softmax(-1)).sum(-1)
+
+
+def negative_log_acceptance(p: Tensor, logits: Tensor) -> Tensor:
+    """[N], in nats: rejection accepts a token of q, the softmax of logits [N, V], with chance sum(min(p, q)).
+
+    Cross-entropy is least at the same q; a head too small to reach that is better asked for what decoding wants of it
+    (Samarin et al. 2026, arXiv 2602.23881).
+    """
+    return -torch.minimum(p, logits.softmax(-1)).sum(-1).clamp(min=1e-6).log()
+
+
+LOSSES: dict[Objective, Callable[[Tensor, Tensor], Tensor]] = {
+    Objective.CROSS_ENTROPY: cross_entropy,
+    Objective.ACCEPTANCE: negative_log_acceptance,
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Recipe:
     """How a head is trained. tokens: in a batch, padding included. steps: optimiser steps in all, for the schedule.
 
     train_output: whether the output matrix learns, too; else it stays the target's own rows, which takes a quarter less
-    time and cannot overfit.
+    time and cannot overfit. from_head: whether the run began with a head that was exported before.
     """
 
     steps: int = 2000
@@ -39,6 +67,8 @@ class Recipe:
     warmup: int = 50
     seed: int = 0
     train_output: bool = False
+    objective: Objective = Objective.CROSS_ENTROPY
+    from_head: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +135,7 @@ class Trainer:
             "loss": self.mean_loss,
             "draft_ids": self.draft_ids.cpu(),
             "layers": self.layers,
-            "recipe": asdict(self.recipe),
+            "recipe": asdict(self.recipe) | {"objective": self.recipe.objective.value},  # plain, to be read safely
             "data": self._data(),
             "figures": self.figures(),
         }
@@ -155,12 +185,13 @@ class Trainer:
         return chosen
 
     def loss(self, batch: Batch) -> Tensor:
-        """Mean over the unrolled steps, weighted by decay, of the soft cross-entropy in nats."""
+        """Mean over the unrolled steps, weighted by decay, of the recipe's loss, in nats a token."""
         total, weights = batch.last.new_zeros(()), 0.0
+        loss = LOSSES[self.recipe.objective]
         labels = (self._last(batch) @ self._draft_head.T).softmax(-1)
         for step, logits, which in self._unroll(batch):
             weight = self.recipe.decay**step
-            total = total - weight * (labels[which] * logits.log_softmax(-1)).sum(-1).mean()
+            total = total + weight * loss(labels[which], logits).mean()
             weights += weight
         return total / weights
 

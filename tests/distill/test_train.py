@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
+from torch import Tensor
 from transformers import LlamaConfig, LlamaForCausalLM
 from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 
@@ -23,7 +26,15 @@ from specdemo.distill.corpus import CorpusWriter, Header, Row
 from specdemo.distill.export import Card, export_head
 from specdemo.distill.head_model import HeadShape, TrainableHead, new_head
 from specdemo.distill.hidden import Example, HiddenStore, Listener, examples, fill
-from specdemo.distill.train import Recipe, Trainer, draft_vocabulary, read_checkpoint
+from specdemo.distill.train import (
+    Objective,
+    Recipe,
+    Trainer,
+    cross_entropy,
+    draft_vocabulary,
+    negative_log_acceptance,
+    read_checkpoint,
+)
 from specdemo.models.head_files import find_head, load_head
 from specdemo.models.pair import load_pair
 from specdemo.models.pair_options import PairSpec
@@ -92,8 +103,33 @@ def test_the_unrolled_steps_equal_the_packages_own_forward():
         torch.testing.assert_close(head.logits(feature)[0], stored["logits"][step], rtol=1e-4, atol=1e-4)
 
 
-def test_training_lowers_the_loss_and_raises_agreement(target: LlamaForCausalLM, corpus: Path, tmp_path: Path):
-    run = trainer(target, corpus, tmp_path)
+def test_the_acceptance_objective_is_the_log_of_the_overlap():
+    p = torch.tensor([[0.5, 0.3, 0.2], [0.0, 1.0, 0.0], [0.5, 0.3, 0.2]])
+    q = torch.tensor([[0.2, 0.2, 0.6], [0.2, 0.2, 0.6], [0.5, 0.3, 0.2]])
+    loss = negative_log_acceptance(p, q.log())
+    torch.testing.assert_close(loss, -torch.tensor([0.2 + 0.2 + 0.2, 0.2, 1.0]).log())
+    assert loss[1] == pytest.approx(cross_entropy(p, q.log())[1].item())  # of a target that is certain they are one
+
+
+def test_of_a_draft_that_cannot_match_its_target_the_objective_of_acceptance_makes_more_be_accepted():
+    """One q for two contexts, one of them twice as frequent: each objective's best q by search."""
+    p = torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.6, 0.4]])
+    x = torch.linspace(0.001, 0.999, 999)
+    logits = torch.stack([x, 1 - x], dim=-1).log()[:, None].expand(-1, 3, -1)
+
+    def accepted_at_best(loss: Callable[[Tensor, Tensor], Tensor]) -> float:
+        best = int(loss(p.expand(999, -1, -1), logits).mean(-1).argmin())
+        return torch.minimum(p, logits[best].exp()).sum(-1).mean().item()
+
+    assert accepted_at_best(cross_entropy) == pytest.approx((0.867 * 2 + 0.733) / 3, abs=0.002)
+    assert accepted_at_best(negative_log_acceptance) == pytest.approx((1 + 1 + 0.6) / 3, abs=0.002)
+
+
+@pytest.mark.parametrize("objective", Objective)
+def test_training_lowers_the_loss_and_raises_agreement(
+    target: LlamaForCausalLM, corpus: Path, tmp_path: Path, objective: Objective
+):
+    run = trainer(target, corpus, tmp_path, replace(QUICK, objective=objective))
     before = run.evaluate()
     losses = [progress.loss for progress in run.run()]
     after = run.evaluate()
