@@ -57,8 +57,7 @@ class Desk:
         self.spec = spec
         self.rules = rules
         self.ledger = Ledger()
-        self.pace = Pace(rules.runs_a_minute)
-        self.line = Line(rules.waiting, rules.waiting_each)
+        self.line = Line(rules.waiting, rules.waiting_each, Pace(rules.runs_a_minute))
         self._changed = threading.Condition()
         self._status = Status()
         self._pair: tuple[Any, Any] | None = None  # spec, pair
@@ -90,7 +89,8 @@ class Desk:
     def take(self, stop: threading.Event, waiting: Callable[[Place], None], address: str = "") -> Ticket | None:
         """Wait for the device, calling `waiting` now and then; None when `stop` was set before it was free.
 
-        What is returned is to be given back. Raises TurnedAway where too many wait. address: the visitor's.
+        What is returned is to be given back. address: the visitor's. Raises TurnedAway where too many wait, or where
+        runs of this address come too often.
         """
         ticket = self.line.enter(address)
         taken = False
@@ -141,7 +141,11 @@ class Desk:
         if pair is None:  # there may be room once the last pair is gone
             before = None
             self.drop()
-            pair = self.engine.load(spec, progress, None)
+            try:
+                pair = self.engine.load(spec, progress, None)
+            except BaseException as error:  # the header names no pair that is gone
+                self._tell(state=Loaded.FAILED, fraction=None, message=sentence(error), facts=())
+                raise
         self._pair = (spec, pair)
         self._tell(state=Loaded.READY, fraction=None, message="", facts=tuple(self.engine.facts(pair)))
         return pair

@@ -6,6 +6,7 @@ taken: the page has nothing to upload.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 import os
@@ -24,6 +25,8 @@ Send = Callable[[Message], Awaitable[None]]
 API = "/gradio_api/"
 LARGEST = 32 * 1024 * 1024  # bytes of a request: the largest file that the page replays, escaped, is half of it
 POSTED = {"run", "call", "queue", "cancel", "reset", "mcp"}  # what may be posted below API
+RUNS = {"race", "run", "compare", "stream"}  # functions that wait for the device: of the page, the Lab and the API
+APART = 0.015  # seconds between two of them
 # What this page never asks for; deep_link would write what a visitor typed to the disk.
 CLOSED = ("vibe", "dev/", "profiling", "run-history", "proxy=", "stream/", "deep_link")
 
@@ -38,11 +41,30 @@ HEADERS = {
 }
 
 
+class Turnstile:
+    """Lets in one after another, at least so many seconds apart; who finds it free does not wait.
+
+    A hundred who come in one instant are worked on all at once else, and whoever opens the page stands behind them.
+    """
+
+    def __init__(self, apart: float) -> None:
+        self._apart, self._free = apart, 0.0
+
+    async def enter(self) -> None:
+        """Wait for one's turn."""
+        now = asyncio.get_running_loop().time()
+        turn = max(now, self._free)
+        self._free = turn + self._apart
+        if turn > now:
+            await asyncio.sleep(turn - now)
+
+
 class Doors:
     """ASGI middleware around Gradio's app."""
 
     def __init__(self, app: Callable[..., Awaitable[None]]) -> None:
         self._app = app
+        self._turnstile = Turnstile(APART)
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Answer, or let pass with the headers added."""
@@ -73,6 +95,8 @@ class Doors:
         if refused is not None:
             await _answer(with_headers, *refused)
             return
+        if body is not None and _begins_a_run(scope, below, body):
+            await self._turnstile.enter()
         await self._app(scope, receive if body is None else _again(body, receive), with_headers)
 
 
@@ -108,6 +132,15 @@ def _refuse(scope: Message, below: str, body: bytes) -> tuple[int, str] | None:
     return _refuse_call(scope["app"].get_blocks().fns, kind, name, asked)
 
 
+def _begins_a_run(scope: Message, below: str, body: bytes) -> bool:
+    """Of a request that is not refused."""
+    kind, _, name = below.strip("/").partition("/")
+    if kind not in ("call", "queue"):
+        return False
+    fn = _function(scope["app"].get_blocks().fns, kind, name, json.loads(body))
+    return fn is not None and fn.name in RUNS
+
+
 def _finite(number: str) -> float:
     """No answer that repeats it could be written else."""
     if not math.isfinite(float(number)):
@@ -115,16 +148,23 @@ def _finite(number: str) -> float:
     return float(number)
 
 
-def _refuse_call(fns: dict[int, Any], kind: str, name: str, asked: dict[str, Any]) -> tuple[int, str] | None:
-    public = {fn.api_name: fn for fn in fns.values() if fn.api_visibility == "public"}
+def _public(fns: dict[int, Any]) -> dict[str, Any]:
+    return {fn.api_name: fn for fn in fns.values() if fn.api_visibility == "public"}
+
+
+def _function(fns: dict[int, Any], kind: str, name: str, asked: dict[str, Any]) -> Any:
+    """What is called; None: there is no such function."""
     if kind == "call":
-        fn = public.get(name.removeprefix("v2/"))
-    elif isinstance(asked.get("fn_index"), int):
-        fn = fns.get(asked["fn_index"])
-    else:
-        fn = public.get(name)
+        return _public(fns).get(name.removeprefix("v2/"))
+    if isinstance(asked.get("fn_index"), int):
+        return fns.get(asked["fn_index"])
+    return _public(fns).get(name)
+
+
+def _refuse_call(fns: dict[int, Any], kind: str, name: str, asked: dict[str, Any]) -> tuple[int, str] | None:
+    fn = _function(fns, kind, name, asked)
     if fn is None:
-        return 404, f"There is no such function: take one of {', '.join(sorted(public))}."
+        return 404, f"There is no such function: take one of {', '.join(sorted(_public(fns)))}."
     if kind == "call" and name.startswith("v2/"):
         names, signs_in = _parameters(fn.fn)
         unknown = asked.keys() - names.keys() - ({"oauth_token"} if signs_in else set())

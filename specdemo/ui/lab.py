@@ -117,9 +117,6 @@ class Lab:
         chosen = pair_and_request(self._desk, self._controls.choices, read, token, account)
         if isinstance(chosen, Refused):
             return chosen
-        turned = self._desk.pace.refuse(address_of(visitor))  # last: what is refused anyway is not counted
-        if turned is not None:
-            return Refused(*turned)
         return LabOrder(wanted, chosen[0], earlier and earlier.result, address_of(visitor))
 
     def halt(self, visitor: gr.Request) -> None:

@@ -7,7 +7,7 @@ import time
 from collections import deque
 from dataclasses import dataclass, field
 
-from specdemo.ui.visitors import Turned
+from specdemo.ui.visitors import Pace, Turned
 
 REMEMBERED = 8  # runs from which the wait is estimated
 
@@ -21,7 +21,7 @@ class Place:
 
 
 class TurnedAway(Exception):
-    """There is no place in the line; reason: key and parameters of a sentence."""
+    """No place in the line is to be had; reason: key and parameters of a sentence."""
 
     def __init__(self, reason: Turned) -> None:
         super().__init__(reason[0])
@@ -43,8 +43,8 @@ class Ticket:
 class Line:
     """Tickets in the order they were drawn; the first of them has the device."""
 
-    def __init__(self, most: int, most_each: int | None = None) -> None:
-        self._most, self._most_each = most, most_each
+    def __init__(self, most: int, most_each: int | None = None, pace: Pace | None = None) -> None:
+        self._most, self._most_each, self._pace = most, most_each, pace or Pace(None)
         self._tickets: deque[Ticket] = deque()
         self._lock = threading.Lock()
         self._began = 0.0
@@ -98,3 +98,6 @@ class Line:
         own = [one.address == address for one in self._tickets]
         if self._most_each is not None and sum(own[1:]) >= self._most_each:  # the first one has the device
             raise TurnedAway(("refused.each", {"n": str(sum(own))}))
+        turned = self._pace.refuse(address)  # last: what is refused anyway is not counted
+        if turned is not None:
+            raise TurnedAway(turned)

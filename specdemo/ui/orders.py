@@ -50,13 +50,11 @@ def order(
     if isinstance(chosen, Refused):
         return chosen
     spec, asked = chosen
-    address = address_of(visitor)
     turned = desk.rules.refuse_length(asked.max_new_tokens)
-    turned = turned or desk.pace.refuse(address)  # last: what is refused anyway is not counted
     if turned is not None:
         return Refused(*turned)
     thinking = {"on": True, "off": False}.get(values["thinking"])
-    return Order(prompt, spec, asked, before, visitor.session_hash or "", address, thinking, source, tag)
+    return Order(prompt, spec, asked, before, visitor.session_hash or "", address_of(visitor), thinking, source, tag)
 
 
 def pair_and_request(

@@ -8,6 +8,7 @@ import pytest
 
 from specdemo.ui import line as module
 from specdemo.ui.line import Line, Place, TurnedAway
+from specdemo.ui.visitors import Pace
 
 
 @pytest.fixture
@@ -68,6 +69,19 @@ def test_a_full_line_and_a_greedy_visitor_are_turned_away_with_a_sentence() -> N
     assert away.value.reason == ("refused.full", {"n": "2"})
     line.leave(last)
     line.enter("c")
+
+
+def test_who_is_turned_away_for_want_of_room_has_begun_no_run() -> None:
+    line = Line(1, pace=Pace(2))
+    first, second = line.enter("a"), line.enter("b")
+    with pytest.raises(TurnedAway) as away:
+        line.enter("a")
+    assert away.value.reason == ("refused.full", {"n": "1"})
+    line.leave(first), line.leave(second)
+    line.leave(line.enter("a"))
+    with pytest.raises(TurnedAway) as away:
+        line.enter("a")
+    assert away.value.reason[0] == "refused.often" and not len(line)
 
 
 def test_as_many_of_a_visitor_may_wait_whoever_has_the_device() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from specdemo.models.errors import MemoryShort
 from specdemo.race import Request
-from specdemo.ui.desk import Desk
+from specdemo.ui.desk import Desk, Loaded
 from specdemo.ui.worker import Ended, Order, Refused, Worker
 from tests.ui.synthetic import Synthetic
 
@@ -63,5 +63,8 @@ def test_the_last_pair_goes_when_its_memory_is_wanted(room: bool) -> None:
     else:
         with pytest.raises(MemoryShort):
             desk.pair(("good-draft", "same"), lambda *_: None)
+        assert (desk.status.state, desk.status.message) == (Loaded.FAILED, "There is no room.")
+        assert not desk.status.facts, "of a pair that is gone"
         assert desk.pair(("ngram", "same"), lambda *_: None) == first
+    assert desk.status.state is Loaded.READY and desk.status.facts
     assert befores[:3] == [None, first, None]
