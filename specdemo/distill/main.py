@@ -125,7 +125,7 @@ def train(args: argparse.Namespace) -> int:
     from specdemo.distill.head_model import new_head
     from specdemo.distill.hidden import HiddenStore, Listener, examples, fill, layers_to_read
     from specdemo.distill.target import load_target
-    from specdemo.distill.train import Objective, Recipe, Trainer, drafted_ids
+    from specdemo.distill.train import Recipe, Trainer, drafted_ids
 
     model, tokenizer, _ = load_target(args.target, threads=args.threads)
     layers = layers_to_read(model, args.layers)
@@ -148,10 +148,9 @@ def train(args: argparse.Namespace) -> int:
         args.unrolled,
         learning_rate=args.learning_rate,
         train_output=args.train_output,
-        objective=Objective(args.objective),
-        from_head=args.from_head is not None,
+        objective=args.objective,
     )
-    run = Trainer(head, model, ids, layers, rows, recipe, checkpoint)
+    run = Trainer(head, model, ids, layers, rows, recipe, checkpoint, from_head=weights is not None)
     with tqdm(total=recipe.steps, initial=run.step, unit="step") as bar:
         for progress in run.run():
             bar.update(progress.step - bar.n)
@@ -171,8 +170,9 @@ def export(args: argparse.Namespace) -> int:
     state = read_checkpoint(args.work / CHECKPOINT)
     model, _, name = load_target(args.target, threads=args.threads)
     recipe = state["recipe"]
-    trained = f"{state['step']:,} steps of {recipe['tokens']:,} tokens, {recipe['unrolled']} unrolled, "
-    trained += f"for {recipe['objective']}" + (", from an earlier head" if recipe["from_head"] else "")
+    steps = " and ".join(f"{n:,} steps for {objective}" for objective, n in state["steps_for"].items())
+    trained = f"{steps}, of {recipe['tokens']:,} tokens, {recipe['unrolled']} unrolled"
+    trained += ", from an earlier head" if state["from_head"] else ""
     card = Card(name, args.licence, state["data"], trained, state["figures"])
     size = export_head(args.folder, state["head"], state["draft_ids"], model, state["layers"], card)
     print(f"{args.folder}: {size / 1e6:.1f} MB")

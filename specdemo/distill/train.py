@@ -10,7 +10,6 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -24,20 +23,13 @@ from specdemo.distill.head_model import TrainableHead
 from specdemo.distill.hidden import Batch, Example, collate
 
 
-class Objective(StrEnum):
-    """What is to become small."""
-
-    CROSS_ENTROPY = "cross-entropy"
-    ACCEPTANCE = "acceptance"
-
-
 def cross_entropy(p: Tensor, logits: Tensor) -> Tensor:
-    """[N], in nats, of a draft's logits [N, V] under the target's p [N, V]."""
+    """[N], in nats, of a draft's logits [N, V] under the target's p [N, V], both over the draft vocabulary."""
     return -(p * logits.log_softmax(-1)).sum(-1)
 
 
 def negative_log_acceptance(p: Tensor, logits: Tensor) -> Tensor:
-    """[N], in nats: rejection accepts a token of q, the softmax of logits [N, V], with chance sum(min(p, q)).
+    """[N], in nats, arguments as `cross_entropy`: rejection accepts a token of the draft's q with sum(min(p, q)).
 
     Cross-entropy is least at the same q; a head too small to reach that is better asked for what decoding wants of it
     (Samarin et al. 2026, arXiv 2602.23881).
@@ -45,9 +37,9 @@ def negative_log_acceptance(p: Tensor, logits: Tensor) -> Tensor:
     return -torch.minimum(p, logits.softmax(-1)).sum(-1).clamp(min=1e-6).log()
 
 
-LOSSES: dict[Objective, Callable[[Tensor, Tensor], Tensor]] = {
-    Objective.CROSS_ENTROPY: cross_entropy,
-    Objective.ACCEPTANCE: negative_log_acceptance,
+LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "cross-entropy": cross_entropy,
+    "acceptance": negative_log_acceptance,
 }
 
 
@@ -56,7 +48,7 @@ class Recipe:
     """How a head is trained. tokens: in a batch, padding included. steps: optimiser steps in all, for the schedule.
 
     train_output: whether the output matrix learns, too; else it stays the target's own rows, which takes a quarter less
-    time and cannot overfit. from_head: whether the run began with a head that was exported before.
+    time and cannot overfit. objective: one of LOSSES.
     """
 
     steps: int = 2000
@@ -67,8 +59,7 @@ class Recipe:
     warmup: int = 50
     seed: int = 0
     train_output: bool = False
-    objective: Objective = Objective.CROSS_ENTROPY
-    from_head: bool = False
+    objective: str = "cross-entropy"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +73,7 @@ class Progress:
 
 
 class Trainer:
-    """One training run; `checkpoint` holds everything that going on needs."""
+    """One training run; `checkpoint` holds everything that going on needs. from_head: `head` was trained before."""
 
     def __init__(
         self,
@@ -93,6 +84,7 @@ class Trainer:
         examples: Sequence[Example],
         recipe: Recipe,
         checkpoint: Path,
+        from_head: bool = False,
     ):
         self.head, self.layers, self.recipe, self.checkpoint = head, tuple(layers), recipe, checkpoint
         self.draft_ids = draft_ids.to(target.device)
@@ -110,6 +102,8 @@ class Trainer:
         self._trained = [p for p in head.parameters() if p.requires_grad]
         self.optimiser = torch.optim.AdamW(self._trained, lr=recipe.learning_rate, betas=(0.9, 0.95))
         self.step = 0
+        self.steps_for: dict[str, int] = {}  # each objective
+        self.from_head = from_head
         self.mean_loss: float | None = None  # over the last steps, nats a token
         if checkpoint.exists():
             self._resume()
@@ -124,7 +118,9 @@ class Trainer:
             )
         self.head.load_state_dict(state["head"])
         self.optimiser.load_state_dict(state["optimiser"])
-        self.step, self.mean_loss = state["step"], state["loss"]
+        self.step, self.steps_for, self.from_head = state["step"], state["steps_for"], state["from_head"]
+        if state["recipe"]["objective"] == self.recipe.objective:  # else the losses are two
+            self.mean_loss = state["loss"]
 
     def save(self) -> None:
         """Write the checkpoint, whole or not at all."""
@@ -132,10 +128,12 @@ class Trainer:
             "head": self.head.state_dict(),
             "optimiser": self.optimiser.state_dict(),
             "step": self.step,
+            "steps_for": self.steps_for,
+            "from_head": self.from_head,
             "loss": self.mean_loss,
             "draft_ids": self.draft_ids.cpu(),
             "layers": self.layers,
-            "recipe": asdict(self.recipe) | {"objective": self.recipe.objective.value},  # plain, to be read safely
+            "recipe": asdict(self.recipe),
             "data": self._data(),
             "figures": self.figures(),
         }
@@ -157,6 +155,7 @@ class Trainer:
             torch.nn.utils.clip_grad_norm_(self._trained, 1.0)
             self.optimiser.step()
             self.step += 1
+            self.steps_for[self.recipe.objective] = self.steps_for.get(self.recipe.objective, 0) + 1
             seen += int(batch.count.sum())
             now = loss.item()
             self.mean_loss = now if self.mean_loss is None else 0.95 * self.mean_loss + 0.05 * now

@@ -140,19 +140,21 @@ class Desk:
                 raise
         if pair is None:  # there may be room once the last pair is gone
             before = None
-            self.drop()
+            self.drop("")
+            self._tell(state=Loaded.LOADING)
             try:
                 pair = self.engine.load(spec, progress, None)
-            except BaseException as error:  # the header names no pair that is gone
-                self._tell(state=Loaded.FAILED, fraction=None, message=sentence(error), facts=())
+            except BaseException as error:
+                self._tell(state=Loaded.FAILED, message=sentence(error))
                 raise
         self._pair = (spec, pair)
         self._tell(state=Loaded.READY, fraction=None, message="", facts=tuple(self.engine.facts(pair)))
         return pair
 
-    def drop(self) -> None:
-        """Hold no pair: the next run loads one. For when memory is short."""
+    def drop(self, why: str) -> None:
+        """Hold no pair, nor name one: the next run loads one. For when memory is short."""
         self._pair = None
+        self._tell(state=Loaded.FAILED, fraction=None, message=why, facts=())
 
     def _load_first(self) -> None:
         def progress(fraction: float | None, message: str) -> None:

@@ -11,6 +11,7 @@ import json
 import math
 import os
 from collections.abc import Awaitable, Callable, MutableMapping
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
@@ -26,7 +27,7 @@ API = "/gradio_api/"
 LARGEST = 32 * 1024 * 1024  # bytes of a request: the largest file that the page replays, escaped, is half of it
 POSTED = {"run", "call", "queue", "cancel", "reset", "mcp"}  # what may be posted below API
 RUNS = {"race", "run", "compare", "stream"}  # functions that wait for the device: of the page, the Lab and the API
-APART = 0.015  # seconds between two of them
+APART, LONGEST = 0.015, 2.0  # seconds between two of them, and that one waits at most to be let in
 # What this page never asks for; deep_link would write what a visitor typed to the disk.
 CLOSED = ("vibe", "dev/", "profiling", "run-history", "proxy=", "stream/", "deep_link")
 
@@ -42,21 +43,31 @@ HEADERS = {
 
 
 class Turnstile:
-    """Lets in one after another, at least so many seconds apart; who finds it free does not wait.
+    """Turns so many seconds apart; who finds it free does not wait, and nobody waits longer than `longest`.
 
-    A hundred who come in one instant are worked on all at once else, and whoever opens the page stands behind them.
+    A hundred who come in one instant are worked on all at once else, and whoever opens the page stands behind them. A
+    flood is not held back here: the line turns it away.
     """
 
-    def __init__(self, apart: float) -> None:
-        self._apart, self._free = apart, 0.0
+    def __init__(self, apart: float, longest: float) -> None:
+        self._apart, self._longest, self._free = apart, longest, 0.0
 
-    async def enter(self) -> None:
-        """Wait for one's turn."""
+    async def enter(self) -> bool:
+        """Wait for one's turn; whether there was anything to wait for."""
         now = asyncio.get_running_loop().time()
-        turn = max(now, self._free)
+        turn = min(max(now, self._free), now + self._longest)
         self._free = turn + self._apart
         if turn > now:
             await asyncio.sleep(turn - now)
+        return turn > now
+
+
+class _Refused(Exception):
+    """A request that is answered here: status and sentence."""
+
+    def __init__(self, status: int, sentence: str) -> None:
+        super().__init__(sentence)
+        self.status, self.sentence = status, sentence
 
 
 class Doors:
@@ -64,7 +75,7 @@ class Doors:
 
     def __init__(self, app: Callable[..., Awaitable[None]]) -> None:
         self._app = app
-        self._turnstile = Turnstile(APART)
+        self._turnstile = Turnstile(APART, LONGEST)
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Answer, or let pass with the headers added."""
@@ -82,22 +93,25 @@ class Doors:
                     message["status"] = 400
             await send(message)
 
-        refused, body = None, None
-        if below.startswith(CLOSED):
-            refused = (404, "There is nothing here.")
-        elif below.startswith("mcp") and scope["app"].auth is not None:  # Gradio would let them in to look around
-            refused = (401, "This page asks for a password, which no MCP caller can give: take gradio_client.")
-        elif _asks_for_none(scope, below):
-            refused = (404, "No answer waits under this id: it has been read, or never was. Post the call again.")
-        elif scope["method"] == "POST" and below:
-            body = await _read(receive)
-            refused = (413, f"A request may have {LARGEST >> 20} MiB.") if body is None else _refuse(scope, below, body)
-        if refused is not None:
-            await _answer(with_headers, *refused)
+        try:
+            if below.startswith(CLOSED):
+                raise _Refused(404, "There is nothing here.")
+            if below.startswith("mcp") and scope["app"].auth is not None:  # Gradio would let them in to look around
+                raise _Refused(401, "This page asks for a password, which no MCP caller can give: take gradio_client.")
+            if _asks_for_none(scope, below):
+                raise _Refused(
+                    404, "No answer waits under this id: it has been read, or never was. Post the call again."
+                )
+            if scope["method"] == "POST" and below:
+                body = await _read(receive)
+                called = _called(scope, below, body)
+                if called in RUNS and await self._turnstile.enter() and await _has_left(receive):
+                    return
+                receive = _again(body, receive)
+        except _Refused as refused:
+            await _answer(with_headers, refused.status, refused.sentence)
             return
-        if body is not None and _begins_a_run(scope, below, body):
-            await self._turnstile.enter()
-        await self._app(scope, receive if body is None else _again(body, receive), with_headers)
+        await self._app(scope, receive, with_headers)
 
 
 def _asks_for_none(scope: Message, below: str) -> bool:
@@ -112,33 +126,38 @@ def _asks_for_none(scope: Message, below: str) -> bool:
     return not awaited and event not in queue.event_ids_to_events
 
 
-def _refuse(scope: Message, below: str, body: bytes) -> tuple[int, str] | None:
-    """Status and sentence for a posted request that nothing of ours sends."""
+async def _has_left(receive: Receive) -> bool:
+    """Whether who has posted what was read is gone: nobody would ask for the answer, nor stop the run."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(0):  # what has come already is had without a wait
+            return (await receive())["type"] == "http.disconnect"
+    return False
+
+
+def _called(scope: Message, below: str, body: bytes | None) -> str | None:
+    """The function of ours that a posted request calls, if it does; raises _Refused for what nothing of ours sends."""
     kind, _, name = below.strip("/").partition("/")
+    if body is None:
+        raise _Refused(413, f"A request may have {LARGEST >> 20} MiB.")
     if kind not in POSTED:
-        return 404, "Nothing can be posted here. The page takes no files; its functions are at /gradio_api/call."
+        raise _Refused(
+            404, "Nothing can be posted here. The page takes no files; its functions are at /gradio_api/call."
+        )
     try:
         asked = json.loads(body, parse_float=_finite, parse_constant=_finite)
     except (ValueError, RecursionError):
-        return 400, "The request is not JSON, or holds a number that is none."
+        raise _Refused(400, "The request is not JSON, or holds a number that is none.") from None
     if kind == "mcp":  # which answers to whatever else it may be
         return None
     if not isinstance(asked, dict):
-        return 400, "The request is JSON, but not an object."
+        raise _Refused(400, "The request is JSON, but not an object.")
     if kind == "cancel":  # Gradio would wait for the next value first
         tell(str(asked.get("event_id")))
     if kind in ("cancel", "reset"):
         return None
-    return _refuse_call(scope["app"].get_blocks().fns, kind, name, asked)
-
-
-def _begins_a_run(scope: Message, below: str, body: bytes) -> bool:
-    """Of a request that is not refused."""
-    kind, _, name = below.strip("/").partition("/")
-    if kind not in ("call", "queue"):
-        return False
-    fn = _function(scope["app"].get_blocks().fns, kind, name, json.loads(body))
-    return fn is not None and fn.name in RUNS
+    fn = _function(scope["app"].get_blocks().fns, kind, name, asked)
+    _check_values(fn, kind, name, asked)
+    return fn.name
 
 
 def _finite(number: str) -> float:
@@ -148,39 +167,40 @@ def _finite(number: str) -> float:
     return float(number)
 
 
-def _public(fns: dict[int, Any]) -> dict[str, Any]:
-    return {fn.api_name: fn for fn in fns.values() if fn.api_visibility == "public"}
-
-
 def _function(fns: dict[int, Any], kind: str, name: str, asked: dict[str, Any]) -> Any:
-    """What is called; None: there is no such function."""
+    public = {fn.api_name: fn for fn in fns.values() if fn.api_visibility == "public"}
     if kind == "call":
-        return _public(fns).get(name.removeprefix("v2/"))
-    if isinstance(asked.get("fn_index"), int):
-        return fns.get(asked["fn_index"])
-    return _public(fns).get(name)
-
-
-def _refuse_call(fns: dict[int, Any], kind: str, name: str, asked: dict[str, Any]) -> tuple[int, str] | None:
-    fn = _function(fns, kind, name, asked)
+        fn = public.get(name.removeprefix("v2/"))
+    elif isinstance(asked.get("fn_index"), int):
+        fn = fns.get(asked["fn_index"])
+    else:
+        fn = public.get(name)
     if fn is None:
-        return 404, f"There is no such function: take one of {', '.join(sorted(_public(fns)))}."
+        raise _Refused(404, f"There is no such function: take one of {', '.join(sorted(public))}.")
+    return fn
+
+
+def _check_values(fn: Any, kind: str, name: str, asked: dict[str, Any]) -> None:
     if kind == "call" and name.startswith("v2/"):
         names, signs_in = _parameters(fn.fn)
         unknown = asked.keys() - names.keys() - ({"oauth_token"} if signs_in else set())
         if unknown:
-            return 400, f"{fn.api_name} has no parameter {ascii(min(unknown))[:40]}. It has: {', '.join(names)}."
+            raise _Refused(
+                400, f"{fn.api_name} has no parameter {ascii(min(unknown))[:40]}. It has: {', '.join(names)}."
+            )
         missing = [name for name, has_default in names.items() if not has_default and name not in asked]
-        return (400, f"{fn.api_name} needs {missing[0]}.") if missing else None
+        if missing:
+            raise _Refused(400, f"{fn.api_name} needs {missing[0]}.")
+        return
     data, most = asked.get("data"), len(fn.inputs)
     if kind == "call" and not isinstance(data, list):
-        return 400, f"data is no list of values. /gradio_api/call/v2/{fn.api_name} takes them by name."
+        raise _Refused(400, f"data is no list of values. /gradio_api/call/v2/{fn.api_name} takes them by name.")
     if isinstance(data, list) and len(data) != most and not fn.cancels:
-        return 400, (
+        raise _Refused(
+            400,
             f"{most} values are wanted and {len(data)} came. /gradio_api/call/v2 takes them by name, and any "
-            "of them but the first may be left out there."
+            "of them but the first may be left out there.",
         )
-    return None
 
 
 @lru_cache(maxsize=8)

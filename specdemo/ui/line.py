@@ -51,7 +51,7 @@ class Line:
         self._lasted: deque[float] = deque(maxlen=REMEMBERED)
 
     def enter(self, address: str = "", *, counts: bool = True) -> Ticket:
-        """A place at the end; raises TurnedAway where there is none. One that does not count always has a place."""
+        """A place at the end; one that does not count always has it. Raises TurnedAway where none is to be had."""
         ticket = Ticket(address, counts)
         with self._lock:
             if counts:
@@ -95,9 +95,9 @@ class Line:
     def _refuse(self, address: str) -> None:
         if len(self._tickets) > self._most:  # one of them has the device
             raise TurnedAway(("refused.full", {"n": str(self._most)}))
+        turned = self._pace.refuse(address)  # a full line is nobody's own doing, and is not counted
+        if turned is not None:
+            raise TurnedAway(turned)
         own = [one.address == address for one in self._tickets]
         if self._most_each is not None and sum(own[1:]) >= self._most_each:  # the first one has the device
             raise TurnedAway(("refused.each", {"n": str(sum(own))}))
-        turned = self._pace.refuse(address)  # last: what is refused anyway is not counted
-        if turned is not None:
-            raise TurnedAway(turned)

@@ -102,6 +102,9 @@ class Refused:
 class _Left(Exception):
     """Whoever asked for a pair does not want it any more."""
 
+    def __str__(self) -> str:
+        return "The run that this pair was loaded for has been stopped. The next run loads one."
+
 
 Event = Waiting | Loading | Began | Wrote | Settled | Paced | Ended | Refused
 
@@ -166,7 +169,7 @@ class Worker:
             last = Refused("refused", {"message": sentence(error)})
         except MemoryShort as error:  # everything goes, so that the next run finds room
             last = Refused("refused", {"message": sentence(error)})
-            self.desk.drop()
+            self.desk.drop(sentence(error))
         except RemoteFault as error:
             last = Refused("failed", {"message": sentence(error)})
         except Exception as error:  # the page must say it and the next run must work, whatever it is

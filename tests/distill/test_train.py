@@ -27,7 +27,7 @@ from specdemo.distill.export import Card, export_head
 from specdemo.distill.head_model import HeadShape, TrainableHead, new_head
 from specdemo.distill.hidden import Example, HiddenStore, Listener, examples, fill
 from specdemo.distill.train import (
-    Objective,
+    LOSSES,
     Recipe,
     Trainer,
     cross_entropy,
@@ -125,9 +125,9 @@ def test_of_a_draft_that_cannot_match_its_target_the_objective_of_acceptance_mak
     assert accepted_at_best(negative_log_acceptance) == pytest.approx((1 + 1 + 0.6) / 3, abs=0.002)
 
 
-@pytest.mark.parametrize("objective", Objective)
+@pytest.mark.parametrize("objective", LOSSES)
 def test_training_lowers_the_loss_and_raises_agreement(
-    target: LlamaForCausalLM, corpus: Path, tmp_path: Path, objective: Objective
+    target: LlamaForCausalLM, corpus: Path, tmp_path: Path, objective: str
 ):
     run = trainer(target, corpus, tmp_path, replace(QUICK, objective=objective))
     before = run.evaluate()
@@ -137,6 +137,20 @@ def test_training_lowers_the_loss_and_raises_agreement(
     assert after["overlap"][0] > before["overlap"][0]
     assert after["overlap"][2] > before["overlap"][2]
     assert all(0 <= x <= 1 for x in after["agreement"] + after["overlap"])
+
+
+def test_a_checkpoint_knows_what_its_head_was_trained_for(target: LlamaForCausalLM, corpus: Path, tmp_path: Path):
+    matched = trainer(target, corpus, tmp_path, replace(QUICK, steps=4))
+    for _ in matched.run():
+        pass
+    matched.save()
+    accepted = trainer(target, corpus, tmp_path, replace(QUICK, steps=6, objective="acceptance"))
+    assert accepted.mean_loss is None, "of another objective"
+    for _ in accepted.run():
+        pass
+    accepted.save()
+    state = read_checkpoint(accepted.checkpoint)
+    assert state["steps_for"] == {"cross-entropy": 4, "acceptance": 2} and not state["from_head"]
 
 
 def test_a_resumed_run_ends_where_an_uninterrupted_one_does(target: LlamaForCausalLM, corpus: Path, tmp_path: Path):

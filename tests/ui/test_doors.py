@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from threading import Event
 
 import httpx
 import pytest
@@ -33,17 +34,17 @@ class Clock:
 def test_one_after_another_and_who_finds_it_free_does_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock()
     monkeypatch.setattr(doors, "asyncio", clock)
-    turnstile = Turnstile(0.5)
+    turnstile = Turnstile(0.5, longest=1.75)
 
     async def come(many: int) -> None:
         for _ in range(many):
             await turnstile.enter()
 
-    run_apart(come(4))
-    assert clock.slept == [0.5, 1.0, 1.5]
-    clock.now += 2.0
+    run_apart(come(6))
+    assert clock.slept == [0.5, 1.0, 1.5, 1.75, 1.75], "who comes with a flood does not wait for all of it"
+    clock.now += 2.25
     run_apart(come(1))
-    assert len(clock.slept) == 3
+    assert len(clock.slept) == 5
 
 
 @pytest.fixture
@@ -55,12 +56,13 @@ def house() -> Iterator[Served]:
 def test_runs_alone_go_through_it(house: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     came: list[Turnstile] = []
 
-    async def enter(turnstile: Turnstile) -> None:
+    async def enter(turnstile: Turnstile) -> bool:
         came.append(turnstile)
-        await asyncio.sleep(0)
+        return False
 
     monkeypatch.setattr(Turnstile, "enter", enter)
     (race,) = (n for n, fn in house.page.blocks.fns.items() if fn.name == "race")
+    (lab,) = (n for n, fn in house.page.blocks.fns.items() if fn.name == "run")
     (watch,) = (n for n, fn in house.page.blocks.fns.items() if fn.name == "watch")
 
     async def visit() -> None:
@@ -75,11 +77,41 @@ def test_runs_alone_go_through_it(house: Served, monkeypatch: pytest.MonkeyPatch
             await joins(watch)
             assert not came
             await joins(race)
-            assert len(came) == 1
+            await joins(lab)
+            assert len(came) == 2
             for name in ("compare", "stream"):
                 (await client.post(f"call/v2/{name}", json={"prompt": "One."})).raise_for_status()
-            assert len(came) == 3
+            assert len(came) == 4
             assert (await client.post("call/v2/compare", json={"prompt": "One.", "nothing": 1})).status_code == 400
-            assert len(came) == 3, "what is refused at the door waits for nobody"
+            assert len(came) == 4, "what is refused at the door waits for nobody"
+
+    run_apart(visit())
+
+
+def test_who_has_left_while_waiting_to_be_let_in_begins_no_run(house: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    waits, goes_on = Event(), Event()
+
+    async def enter(turnstile: Turnstile) -> bool:
+        waits.set()
+        await asyncio.to_thread(goes_on.wait)
+        return True
+
+    monkeypatch.setattr(Turnstile, "enter", enter)
+    queue = house.page.blocks._queue
+
+    async def visit() -> None:
+        async with httpx.AsyncClient(base_url=f"{house.url}gradio_api/") as client:
+            for leaves in (True, False):
+                waits.clear(), goes_on.clear()
+                call = asyncio.create_task(client.post("call/v2/compare", json={"prompt": "One."}))
+                await asyncio.to_thread(waits.wait)
+                if leaves:
+                    call.cancel()
+                    await asyncio.wait([call])
+                    await client.get("call/health/none")  # what was sent later is read later
+                goes_on.set()
+                if not leaves:
+                    (await call).raise_for_status()
+                    assert len(queue.event_ids_to_events) == 1, "the one who stayed"
 
     run_apart(visit())

@@ -77,7 +77,7 @@ def test_a_pair_that_a_token_opened_serves_nobody_who_has_another_or_none(cache:
     assert of_bea is not of_ann and of_bea.loaded is not of_ann.loaded
     del of_ann
     assert len(folders(cache)) == 1, "what Ann's token opened went with her pair"
-    desk.drop()
+    desk.drop("")
     del of_bea
     assert folders(cache) == []
 

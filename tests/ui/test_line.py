@@ -84,6 +84,15 @@ def test_who_is_turned_away_for_want_of_room_has_begun_no_run() -> None:
     assert away.value.reason[0] == "refused.often" and not len(line)
 
 
+def test_who_asks_for_too_many_places_of_their_own_has_asked_too_often_in_the_end() -> None:
+    line = Line(9, most_each=1, pace=Pace(3))
+    line.enter("a"), line.enter("a")
+    for key in ("refused.each", "refused.often"):
+        with pytest.raises(TurnedAway) as away:
+            line.enter("a")
+        assert away.value.reason[0] == key
+
+
 def test_as_many_of_a_visitor_may_wait_whoever_has_the_device() -> None:
     line = Line(9, most_each=2)
     line.enter("b"), line.enter("a"), line.enter("a")

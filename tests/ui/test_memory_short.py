@@ -41,6 +41,8 @@ def test_memory_that_runs_out_in_a_run_is_told_and_the_pair_let_go() -> None:
     refused = last_of(desk)
     assert isinstance(refused, Refused)
     assert refused.params["message"] == "The memory of cpu ran out. Lower max new tokens."
+    assert (desk.status.state, desk.status.message) == (Loaded.FAILED, refused.params["message"])
+    assert not desk.status.facts, "of a pair that is gone"
     assert isinstance(last_of(desk), Ended)
     assert len(loads) == 2 and loads[1][2] is None  # loaded anew, over nothing
 
