@@ -342,6 +342,8 @@ def _causes(rows: Sequence[Row], model: CostModel, gamma: int, bound: Roof | Non
         for n, name in enumerate(order)
         if perfect[name] > now * (1 + LITTLE)
     ]
+    if at_best <= now * (1 + LITTLE):
+        said.append(f"γ {gamma} is within {LITTLE:.0%} of the best draft length, γ {best}, as predicted.")
     if at_best <= 1 + LITTLE:
         said.append("No draft length pays here: answer several requests at a time instead (`lab batch` says how many).")
     if copied > model.alpha and copied > 0.3:

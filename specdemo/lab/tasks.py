@@ -36,8 +36,7 @@ if TYPE_CHECKING:
 
 ALL = "all"
 SETTING = ("γ", "policy")
-WITH_INTERVALS = (SPEEDUP, END_TO_END, E)
-PLAINLY = (LENGTH, ACCEPTANCE, COST, VERIFICATION)
+WITH_INTERVALS = (SPEEDUP, END_TO_END, E, ACCEPTANCE, COST, VERIFICATION)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +100,7 @@ def _named(setting: tuple) -> Told:
 def _figures(rows: Sequence[Row]) -> Told:
     found = pooled(rows)
     told = {name: shown(found[name], interval_of(rows, name)) for name in WITH_INTERVALS}
-    told |= {name: shown(found[name]) for name in PLAINLY}
+    told[LENGTH] = shown(found[LENGTH])
     return told | {"prompts": str(len({prompt_of(row) for row in rows}))}
 
 
@@ -134,7 +133,7 @@ def findings(rows: Sequence[Row]) -> list[str]:
         if speedup is not None:
             said.append(f"{kind}: {_setting(best)} does best, {speedup:.2f}×; {_verdict(between)}.")
     said += _best_of_all(rows, kinds)
-    return said + faults(rows)
+    return said + _over_fixed(rows, kinds) + faults(rows)
 
 
 def _best_of_all(rows: Sequence[Row], kinds: Sequence[str]) -> list[str]:
@@ -143,6 +142,36 @@ def _best_of_all(rows: Sequence[Row], kinds: Sequence[str]) -> list[str]:
         return []
     best = max(settings, key=lambda setting: _speedup(rows, setting) or 0.0)
     return [f"One setting for all kinds: {_setting(best)}, {_speedup(rows, best) or 0.0:.2f}× over all prompts."]
+
+
+def _over_fixed(rows: Sequence[Row], kinds: Sequence[str]) -> list[str]:
+    """What each policy gains over the best fixed γ of each kind, and over the best single one where kinds are mixed."""
+    settings = settings_of(rows, SETTING)
+    fixed = [setting for setting in settings if setting[1] == DraftLength.FIXED]
+    if len(fixed) < 2 or len(kinds) < 2:
+        return []
+
+    def best_of(some: Sequence[Row]) -> tuple:
+        return max(fixed, key=lambda setting: _speedup(some, setting) or 0.0)
+
+    by_kind = {kind: having(rows, kind=kind) for kind in kinds}
+    single = _speedup(rows, best_of(rows)) or 0.0
+    known = [row for some in by_kind.values() for row in having(some, **dict(zip(SETTING, best_of(some), strict=True)))]
+    said = []
+    for setting in (one for one in settings if one not in fixed):
+        gains = {kind: _gain(_speedup(some, setting), _speedup(some, best_of(some))) for kind, some in by_kind.items()}
+        worst, best = min(gains, key=gains.get), max(gains, key=gains.get)
+        said.append(
+            f"{_setting(setting)} over the best fixed γ of each kind: {gains[worst]:+.1%} ({worst}) to "
+            f"{gains[best]:+.1%} ({best}); over the best single one, on all prompts, "
+            f"{_gain(_speedup(rows, setting), single):+.1%}, where one who knew the best γ of each kind would gain "
+            f"{_gain(pooled(known)[SPEEDUP], single):+.1%}."
+        )
+    return said
+
+
+def _gain(speedup: float | None, over: float | None) -> float:
+    return speedup / over - 1 if speedup and over else 0.0
 
 
 def _speedup(rows: Sequence[Row], setting: tuple) -> float | None:

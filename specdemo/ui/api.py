@@ -167,12 +167,12 @@ class Api:
         typed = {name: value for name, value in locals().items() if name in self._fresh}
         if not isinstance(race, bool):
             raise _error(Refused("refused.notbool", {"name": "race"}))
-        record, state = RaceRecord(readable(prompt), Request(prompt_ids=())), "waiting"
+        record, state, place = RaceRecord(readable(prompt), Request(prompt_ids=())), "waiting", {}
         for events in self._run(visitor, token, prompt, typed, HEARTBEAT_SECONDS, tag):
             for event in events:
-                state = _fold(record, event) or state
+                state, place = _fold(record, event) or state, _place(event) or place
             if state not in ("done", "stopped"):
-                yield {"version": VERSION, "state": state}
+                yield {"version": VERSION, "state": state} | (place if state == "waiting" else {})
         yield _answer(record, state, race=race)
 
     def stream(
@@ -197,9 +197,10 @@ class Api:
     ) -> Iterator[dict]:
         """Race plain against speculative decoding on one prompt, and give the Steps of both lanes as they come.
 
-        Each value is {"version", "state", "steps"}: the steps since the last value, which may be none. The last value
-        has the state "done" or "stopped". Lanes on servers know at their end who wrote what: the state "settled" gives
-        all steps again, in place of those before. A step is {"lane", "texts", "drafts", "step"}.
+        Each value is {"version", "state", "steps"}: the steps since the last value, which may be none. While another
+        run has the device, also "before", the runs that come first, and "seconds" until this one begins, or null. The
+        last value has the state "done" or "stopped". Lanes on servers know at their end who wrote what: the state
+        "settled" gives all steps again, in place of those before. A step is {"lane", "texts", "drafts", "step"}.
 
         Parameters:
             prompt: what to ask the model
@@ -219,20 +220,20 @@ class Api:
             tag: what this call is counted under, where the host keeps a log
         """
         typed = {name: value for name, value in locals().items() if name in self._fresh}
-        record, state = RaceRecord(readable(prompt), Request(prompt_ids=())), "waiting"
-        told, at = "", 0.0
+        record, state, place = RaceRecord(readable(prompt), Request(prompt_ids=())), "waiting", {}
+        told, at = ("", place), 0.0
         for events in self._run(visitor, token, prompt, typed, STREAM_SECONDS, tag):
             for event in events:
-                state = _fold(record, event) or state
+                state, place = _fold(record, event) or state, _place(event) or place
             settled = next((event for event in events if isinstance(event, Settled)), None)
             if settled is not None:
                 again = [_step(wrote) for wrote in settled.written]
                 yield {"version": VERSION, "state": "settled", "steps": again}
             steps = [] if settled else [_step(event) for event in events if isinstance(event, Wrote)]
             now = time.monotonic()
-            if steps or state != told or now - at >= HEARTBEAT_SECONDS:
-                told, at = state, now
-                yield {"version": VERSION, "state": state, "steps": steps}
+            if steps or (state, place) != told or now - at >= HEARTBEAT_SECONDS:
+                told, at = (state, place), now
+                yield {"version": VERSION, "state": state, "steps": steps} | (place if state == "waiting" else {})
 
     def pairs(self) -> dict:
         """What can be raced here: the pair that is loaded, the drafters, the choices of every setting, the bounds.
@@ -344,6 +345,11 @@ def _drained(worker: Worker, pause: float) -> Iterator[list[Event]]:
         if events and isinstance(events[-1], Refused):
             raise _error(events[-1])
         yield events
+
+
+def _place(event: Event) -> dict[str, int | None]:
+    """What is told of a place in the line; nothing of another event."""
+    return {"before": event.before, "seconds": event.seconds} if isinstance(event, Waiting) else {}
 
 
 def _fold(record: RaceRecord, event: Event) -> str | None:

@@ -159,6 +159,13 @@ def test_the_dearest_cause_comes_first_with_what_it_costs(prompts: PromptSet, mo
     assert "No draft length pays" not in " ".join(deaf)
 
 
+def test_a_draft_length_that_is_right_is_said_to_be(prompts: PromptSet, monkeypatch: pytest.MonkeyPatch) -> None:
+    cheap = World(first(1), v=lambda k: 1 + 0.02 * k, c=0.02)  # α a half: 1.674 by γ 3, 1.670 by γ 4, 1.56 by γ 7
+    right = "γ 4 is within 3% of the best draft length, γ 3, as predicted."
+    assert right in causes(prompts, monkeypatch, cheap, gamma=4)
+    assert not any("of the best draft length" in one for one in causes(prompts, monkeypatch, cheap, gamma=7))
+
+
 def test_where_nothing_pays_it_says_to_batch_instead(prompts: PromptSet, monkeypatch: pytest.MonkeyPatch) -> None:
     said = causes(prompts, monkeypatch, World(first(0), c=0.5))
     assert any("answer several requests at a time" in sentence for sentence in said)

@@ -84,5 +84,18 @@ def test_it_says_where_it_pays_and_where_that_cannot_be_told() -> None:
     assert TASKS.findings(rows)[-1] == "FAULT: chat, prompt 0, γ 4: the texts part too far."
     lines = TASKS.table(rows)
     assert [(line["kind"], line["γ"]) for line in lines][-2:] == [("all", "4"), ("all", "6")]
-    assert lines[0]["speedup"] == "2.00 (2.00 to 2.00)" and lines[0]["acceptance"] == "–" and lines[0]["prompts"] == "4"
+    assert lines[0]["speedup"] == "2.00 (2.00 to 2.00)" and lines[0]["v"] == "1.00 (1.00 to 1.00)"
+    assert lines[0]["acceptance"] == "–" and lines[0]["prompts"] == "4"
     assert TASKS.findings([]) == TASKS.table([]) == []
+
+
+def test_it_holds_a_policy_against_the_best_fixed_length_of_each_kind_and_of_all() -> None:
+    tokens = {("chat", 2): 200, ("chat", 4): 150, ("code", 2): 100, ("code", 4): 200}
+    rows = [of(kind, 0, gamma, wrote, 100, 100.0) for (kind, gamma), wrote in tokens.items()]
+    rows += [of(kind, 0, 8, n, 100, 100.0) | {"policy": "cost optimal"} for kind, n in (("chat", 190), ("code", 210))]
+    said = [one for one in TASKS.findings(rows) if "over the best fixed γ" in one]
+    assert said == [
+        "γ 8 (cost optimal) over the best fixed γ of each kind: -5.0% (chat) to +5.0% (code); over the best "
+        "single one, on all prompts, +14.3%, where one who knew the best γ of each kind would gain +14.3%."
+    ]
+    assert not [one for one in TASKS.findings(rows[:4]) if "over the best fixed γ" in one]

@@ -62,6 +62,18 @@ def test_stream_gives_every_step_once_and_in_order(
     assert house.script.text.startswith(text) and len(text) > 40
 
 
+@pytest.mark.parametrize("name", ["compare", "stream"])
+def test_who_waits_for_the_device_is_told_the_place_in_the_line(house: Served, client: Client, name: str) -> None:
+    ticket = house.desk.line.enter("somebody else")
+    job = client.submit("Tell me", max_new_tokens=8, api_name=f"/{name}")
+    waits = next(message for message in job if "before" in message)
+    assert waits["state"] == "waiting" and waits["before"] == 1
+    assert waits["seconds"] is None or waits["seconds"] > 0
+    house.desk.line.leave(ticket)
+    last = list(job)[-1]
+    assert last["state"] == "done" and "before" not in last
+
+
 def test_pairs_and_health_say_what_there_is(client: Client) -> None:
     pairs, health = client.predict(api_name="/pairs"), client.predict(api_name="/health")
     assert pairs["version"] == health["version"] == 1
