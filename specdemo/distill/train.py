@@ -101,12 +101,16 @@ class Trainer:
         head.lm_head.requires_grad_(recipe.train_output)
         self._trained = [p for p in head.parameters() if p.requires_grad]
         self.optimiser = torch.optim.AdamW(self._trained, lr=recipe.learning_rate, betas=(0.9, 0.95))
-        self.step = 0
         self.steps_for: dict[str, int] = {}  # each objective
         self.from_head = from_head
         self.mean_loss: float | None = None  # over the last steps, nats a token
         if checkpoint.exists():
             self._resume()
+
+    @property
+    def step(self) -> int:
+        """Optimiser steps done."""
+        return sum(self.steps_for.values())
 
     def _resume(self) -> None:
         state = read_checkpoint(self.checkpoint)
@@ -118,7 +122,7 @@ class Trainer:
             )
         self.head.load_state_dict(state["head"])
         self.optimiser.load_state_dict(state["optimiser"])
-        self.step, self.steps_for, self.from_head = state["step"], state["steps_for"], state["from_head"]
+        self.steps_for, self.from_head = state["steps_for"], state["from_head"]
         if state["recipe"]["objective"] == self.recipe.objective:  # else the losses are two
             self.mean_loss = state["loss"]
 
@@ -127,7 +131,6 @@ class Trainer:
         state = {
             "head": self.head.state_dict(),
             "optimiser": self.optimiser.state_dict(),
-            "step": self.step,
             "steps_for": self.steps_for,
             "from_head": self.from_head,
             "loss": self.mean_loss,
@@ -154,7 +157,6 @@ class Trainer:
             loss.backward()
             torch.nn.utils.clip_grad_norm_(self._trained, 1.0)
             self.optimiser.step()
-            self.step += 1
             self.steps_for[self.recipe.objective] = self.steps_for.get(self.recipe.objective, 0) + 1
             seen += int(batch.count.sum())
             now = loss.item()

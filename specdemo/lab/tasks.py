@@ -86,7 +86,7 @@ def table(rows: Sequence[Row]) -> list[Told]:
     lines = []
     kinds = list(dict.fromkeys(row["kind"] for row in rows))
     for kind, setting in product([*kinds, *([ALL] if len(kinds) > 1 else [])], settings_of(rows, SETTING)):
-        mine = having(rows if kind == ALL else having(rows, kind=kind), **dict(zip(SETTING, setting, strict=True)))
+        mine = _with(rows if kind == ALL else having(rows, kind=kind), setting)
         if mine:
             lines.append({"kind": kind, **_named(setting), **_figures(mine)})
     return lines
@@ -111,7 +111,7 @@ def charts(rows: Sequence[Row]) -> list[Chart]:
     kinds, settings = list(dict.fromkeys(row["kind"] for row in rows)), settings_of(rows, SETTING)
 
     def speedup(kind: str, setting: tuple) -> Mark | None:
-        mine = having(having(rows, kind=kind), **dict(zip(SETTING, setting, strict=True)))
+        mine = _with(having(rows, kind=kind), setting)
         return mark(pooled(mine)[SPEEDUP], interval_of(mine, SPEEDUP)) if mine else None
 
     marks = tuple(tuple(speedup(kind, setting) for kind in kinds) for setting in settings)
@@ -127,8 +127,8 @@ def findings(rows: Sequence[Row]) -> list[str]:
     kinds = list(dict.fromkeys(row["kind"] for row in rows))
     for kind in kinds:
         of_kind = having(rows, kind=kind)
-        best = max(settings_of(of_kind, SETTING), key=lambda setting: _speedup(of_kind, setting) or 0.0)
-        mine = having(of_kind, **dict(zip(SETTING, best, strict=True)))
+        best = _best(of_kind, settings_of(of_kind, SETTING))
+        mine = _with(of_kind, best)
         between, speedup = interval_of(mine, SPEEDUP), pooled(mine)[SPEEDUP]
         if speedup is not None:
             said.append(f"{kind}: {_setting(best)} does best, {speedup:.2f}×; {_verdict(between)}.")
@@ -140,7 +140,7 @@ def _best_of_all(rows: Sequence[Row], kinds: Sequence[str]) -> list[str]:
     settings = settings_of(rows, SETTING)
     if len(kinds) < 2 or len(settings) < 2:
         return []
-    best = max(settings, key=lambda setting: _speedup(rows, setting) or 0.0)
+    best = _best(rows, settings)
     return [f"One setting for all kinds: {_setting(best)}, {_speedup(rows, best) or 0.0:.2f}× over all prompts."]
 
 
@@ -151,21 +151,19 @@ def _over_fixed(rows: Sequence[Row], kinds: Sequence[str]) -> list[str]:
     if len(fixed) < 2 or len(kinds) < 2:
         return []
 
-    def best_of(some: Sequence[Row]) -> tuple:
-        return max(fixed, key=lambda setting: _speedup(some, setting) or 0.0)
-
     by_kind = {kind: having(rows, kind=kind) for kind in kinds}
-    single = _speedup(rows, best_of(rows)) or 0.0
-    known = [row for some in by_kind.values() for row in having(some, **dict(zip(SETTING, best_of(some), strict=True)))]
+    of_best = {kind: _with(some, _best(some, fixed)) for kind, some in by_kind.items()}
+    single = _speedup(rows, _best(rows, fixed))
+    known = pooled([row for some in of_best.values() for row in some])[SPEEDUP]
     said = []
     for setting in (one for one in settings if one not in fixed):
-        gains = {kind: _gain(_speedup(some, setting), _speedup(some, best_of(some))) for kind, some in by_kind.items()}
+        gains = {kind: _gain(_speedup(some, setting), pooled(of_best[kind])[SPEEDUP]) for kind, some in by_kind.items()}
         worst, best = min(gains, key=gains.get), max(gains, key=gains.get)
         said.append(
             f"{_setting(setting)} over the best fixed γ of each kind: {gains[worst]:+.1%} ({worst}) to "
             f"{gains[best]:+.1%} ({best}); over the best single one, on all prompts, "
             f"{_gain(_speedup(rows, setting), single):+.1%}, where one who knew the best γ of each kind would gain "
-            f"{_gain(pooled(known)[SPEEDUP], single):+.1%}."
+            f"{_gain(known, single):+.1%}."
         )
     return said
 
@@ -174,8 +172,16 @@ def _gain(speedup: float | None, over: float | None) -> float:
     return speedup / over - 1 if speedup and over else 0.0
 
 
+def _with(rows: Sequence[Row], setting: tuple) -> list[Row]:
+    return having(rows, **dict(zip(SETTING, setting, strict=True)))
+
+
+def _best(rows: Sequence[Row], settings: Sequence[tuple]) -> tuple:
+    return max(settings, key=lambda setting: _speedup(rows, setting) or 0.0)
+
+
 def _speedup(rows: Sequence[Row], setting: tuple) -> float | None:
-    return pooled(having(rows, **dict(zip(SETTING, setting, strict=True))))[SPEEDUP]
+    return pooled(_with(rows, setting))[SPEEDUP]
 
 
 def _setting(setting: tuple) -> str:

@@ -140,8 +140,7 @@ class Desk:
                 raise
         if pair is None:  # there may be room once the last pair is gone
             before = None
-            self.drop("")
-            self._tell(state=Loaded.LOADING)
+            self._let_go(Loaded.LOADING, "")
             try:
                 pair = self.engine.load(spec, progress, None)
             except BaseException as error:
@@ -153,8 +152,11 @@ class Desk:
 
     def drop(self, why: str) -> None:
         """Hold no pair, nor name one: the next run loads one. For when memory is short."""
+        self._let_go(Loaded.FAILED, why)
+
+    def _let_go(self, state: Loaded, message: str) -> None:
         self._pair = None
-        self._tell(state=Loaded.FAILED, fraction=None, message=why, facts=())
+        self._tell(state=state, fraction=None, message=message, facts=())
 
     def _load_first(self) -> None:
         def progress(fraction: float | None, message: str) -> None:
