@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Plays somebody who has just found the program: fresh clone, fresh home, README's line that runs it; then a race over
-# the API as docs/api.md shows it and a replay without a model, as a user who is not root and owns nothing but a home.
+# Plays somebody who has just found the program: fresh clone, fresh home, a user who is not root; README's line that runs
+# it, until its pair is ready; then a race over the API as docs/api.md shows it, and a replay without a model.
 # scripts/newcomer.sh [FOLDER]: FOLDER may hold a `clone` and a `home` in which the packages are installed already.
 set -euo pipefail
 
@@ -33,37 +33,34 @@ fall() {
   page=
 }
 
+python() { "${clean[@]}" .venv/bin/python "$@"; }
+
 run_line=$(readme_line 'python app\.py$')
-say "$run_line"
+say "$run_line, as user $("${clean[@]}" id -u)"
 stand "${clean[@]}" bash -c "$run_line"
 echo "The page stands at $url."
-fall
+python - "$url" <<'PYTHON' || { cat "$scratch/page.log"; exit 1; }
+import sys
+import time
 
-someone=("${clean[@]}")
-if [ "$(id -u)" -eq 0 ]; then
-  mkdir "$scratch/nobody"
-  chown 65534:65534 "$scratch/nobody"
-  chmod a+rx "$scratch"
-  someone=(setpriv --reuid=65534 --regid=65534 --clear-groups)
-  # Python, the packages and this clone may lie in root's own home: nobody may read what is there, and write nothing.
-  reads=(--inh-caps=-all,+dac_read_search --ambient-caps=-all,+dac_read_search)
-  if "${someone[@]}" "${reads[@]}" true 2>/dev/null; then someone+=("${reads[@]}"); fi
-  someone+=("${clean[@]}" "HOME=$scratch/nobody")
-fi
+from gradio_client import Client
 
-say "docs/api.md: compare, as user $("${someone[@]}" id -u)"
+client = Client(sys.argv[1], verbose=False)
+while (state := client.predict(api_name="/health")["state"]) == "loading":
+    time.sleep(0.5)
+print(f"The pair is {state}.")
+sys.exit(state != "ready")
+PYTHON
+
+say "docs/api.md: compare"
 example=$(awk '/^```python$/ {on = 1; next} /^```$/ {if (on) exit} on' docs/api.md)
-stand "${someone[@]}" .venv/bin/python app.py
-answer=$("${someone[@]}" .venv/bin/python -c "${example//http:\/\/127.0.0.1:7860/$url}") || {
-  cat "$scratch/page.log"
-  exit 1
-}
+answer=$(python -c "${example//http:\/\/127.0.0.1:7860/$url}") || { cat "$scratch/page.log"; exit 1; }
 echo "$answer"
 grep -qE '^[0-9.]+ [0-9.]+ ' <<<"$answer" || { echo "That says no speedup and no acceptance rate."; exit 1; }
 fall
 
 say "a replay, without a model"
-"${someone[@]}" .venv/bin/python - <<'PYTHON'
+python - <<'PYTHON'
 from specdemo.bench.page_client import serve
 from specdemo.race import Lane
 from specdemo.ui.replay import recorded_runs

@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 
 from specdemo import race as race_module
 from specdemo.decoding.draft_length import Levels
+from specdemo.decoding.ending import GivenUp
 from specdemo.decoding.faults import DecodingFault
 from specdemo.decoding.params import SamplingParams
-from specdemo.decoding.runner import Output
+from specdemo.decoding.runner import PREFILL_CHUNK, Output
 from specdemo.decoding.steps import DraftLength, Origin, Rule, Step, Stop, Token
 from specdemo.drafters.model import ModelDrafter
 from specdemo.race import Lane, LaneStep, Mode, Request, RequestRefused, check, race
@@ -59,7 +60,9 @@ def lane_of(seconds: list[float], log: list[str], name: str) -> Iterator[Step]:
 
 def raced(seconds: dict[Lane, list[float]], mode: Mode, log: list[str], monkeypatch: pytest.MonkeyPatch) -> Iterator:
     monkeypatch.setattr(
-        race_module, "lanes", lambda pair, request: {lane: lane_of(s, log, lane) for lane, s in seconds.items()}
+        race_module,
+        "lanes",
+        lambda pair, request, given_up: {lane: lane_of(s, log, lane) for lane, s in seconds.items()},
     )
     return race(ToyPair(), replace(REQUEST, mode=mode))
 
@@ -310,3 +313,23 @@ def test_a_broken_target_stops_both_lanes() -> None:
     pair = ToyPair(target=Broken(CHAIN), target_twin=Broken(CHAIN))
     seen = until_the_fault(pair, "^The target model's output is not a number")
     assert {one.lane for one in seen} == set(Lane) and not any(one.step.stop for one in seen)
+
+
+@pytest.mark.parametrize("lane", Lane)
+def test_a_prompt_is_read_no_further_than_a_chunk_for_who_has_given_up(lane: Lane) -> None:
+    pair = ToyPair(context=5 * PREFILL_CHUNK)
+    runner = {Lane.BASELINE: pair.target, Lane.SPECULATIVE: pair.target_twin}[lane]
+    long = replace(REQUEST, prompt_ids=(1, 2) * 2 * PREFILL_CHUNK)
+    with pytest.raises(GivenUp):
+        list(race(pair, long, only=lane, given_up=lambda: runner.length == PREFILL_CHUNK))
+    assert runner.length == PREFILL_CHUNK
+    assert len(list(race(pair, long, only=lane))) > 1, "the next run is another one"
+
+
+def test_nor_does_a_draft_model_read_it() -> None:
+    pair = ToyPair(context=5 * PREFILL_CHUNK)
+    long = replace(REQUEST, prompt_ids=(1, 2) * PREFILL_CHUNK)
+    target = pair.target_twin
+    with pytest.raises(GivenUp):
+        list(race(pair, long, only=Lane.SPECULATIVE, given_up=lambda: target.length == len(long.prompt_ids)))
+    assert pair.drafter.runner.length == 0

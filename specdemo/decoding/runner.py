@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Protocol
@@ -72,10 +72,16 @@ def on_device(ids: Sequence[int], device: torch.device) -> Tensor:
 PREFILL_CHUNK = 512
 
 
-def prefill(runner: Runner, ids: Tensor, aux_layers: tuple[int, ...] = ()) -> Output:
-    """Run a prompt [n] through in chunks, so that attention scores never take n * n; logits of the last position."""
+def prefill(
+    runner: Runner, ids: Tensor, aux_layers: tuple[int, ...] = (), between: Callable[[], None] = lambda: None
+) -> Output:
+    """Run a prompt [n] through in chunks, so that attention scores never take n * n; logits of the last position.
+
+    between: called before each chunk; what it raises ends the prefill.
+    """
     hidden = []
     for start in range(0, len(ids), PREFILL_CHUNK):
+        between()
         chunk = ids[start : start + PREFILL_CHUNK]
         last = start + len(chunk) == len(ids)
         out = runner.forward(chunk, rows=int(last), aux_layers=aux_layers)

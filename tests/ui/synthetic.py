@@ -109,7 +109,7 @@ class Synthetic:
             context=lambda pair: self.context,
             encode=self._encode,
             check=lambda pair, request: check(_Pair(self.context), request) or request,
-            race=lambda pair, request: spelled(
+            race=lambda pair, request, given_up: spelled(
                 self.race(request), lambda: _Speller(self.words), self.words.__getitem__
             ),
             part=self._part,

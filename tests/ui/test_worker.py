@@ -7,12 +7,14 @@ import json
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from gradio.context import LocalContext
 
+from specdemo.decoding.ending import GivenUp
 from specdemo.models.progress import Progress
 from specdemo.race import Lane, Request
 from specdemo.recording import RaceRecord
@@ -119,6 +121,26 @@ def test_who_leaves_while_a_pair_loads_frees_the_device() -> None:
     assert isinstance(events(Worker(desk, order()).start())[-1], Ended)
 
 
+def test_who_leaves_while_a_prompt_is_read_frees_the_device() -> None:
+    engine = Synthetic().engine()
+    reading = threading.Event()
+
+    def race(pair: object, request: Request, given_up: Callable[[], bool]) -> Iterator[Wrote]:
+        reading.set()
+        while not given_up():  # until somebody ends it
+            pass
+        raise GivenUp
+        yield
+
+    desk = Desk(replace(engine, race=race), SPEC)
+    worker = Worker(desk, order()).start()
+    assert reading.wait(SECONDS)
+    worker.stop.set()
+    assert events(worker)[-1] == Ended(stopped=True)
+    desk.engine = engine
+    assert isinstance(events(Worker(desk, order()).start())[-1], Ended)
+
+
 def test_refusals_are_sentences() -> None:
     script = Synthetic(context=40)
     desk = Desk(script.engine(), SPEC)
@@ -152,7 +174,7 @@ def test_who_leaves_as_the_turn_comes_takes_no_device(monkeypatch: pytest.Monkey
 def test_a_thread_that_dies_of_what_is_no_exception_is_told_and_holds_nothing() -> None:
     script = Synthetic()
     engine = script.engine()
-    desk = Desk(replace(engine, race=lambda pair, request: sys.exit(3)), SPEC)
+    desk = Desk(replace(engine, race=lambda pair, request, given_up: sys.exit(3)), SPEC)
     worker = Worker(desk, order()).start()
     assert events(worker)[-1] == Refused("failed", {"message": DIED})
     desk.engine = engine
