@@ -18,7 +18,9 @@ fresh() {
     chown -R 65534:65534 "$1"
     chmod a+rx "$1"
   fi
-  clean+=(env -i "HOME=$1/home" "PATH=$PATH" "LANG=${LANG:-C.UTF-8}" CI=true PYTHONUNBUFFERED=1)
+  # The real one: what stands for it may find another for another user.
+  python=$(python3 -c 'import os, sys; print(os.path.dirname(os.path.realpath(sys.executable)))')
+  clean+=(env -i "HOME=$1/home" "PATH=$python:$PATH" "LANG=${LANG:-C.UTF-8}" CI=true PYTHONUNBUFFERED=1)
   while IFS= read -r -d '' setting; do # where pip finds packages, and whom it trusts, is the machine's business
     case "$setting" in
       PIP_*=* | SSL_CERT_*=* | REQUESTS_CA_BUNDLE=* | CURL_CA_BUNDLE=* | [hH][tT][tT][pP]*_[pP][rR][oO][xX][yY]=* | [nN][oO]_[pP][rR][oO][xX][yY]=*)
