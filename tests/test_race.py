@@ -5,42 +5,23 @@ from __future__ import annotations
 import math
 import pickle
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from specdemo import race as race_module
-from specdemo.decoding.draft_length import Levels
 from specdemo.decoding.ending import GivenUp
 from specdemo.decoding.faults import DecodingFault
 from specdemo.decoding.params import SamplingParams
-from specdemo.decoding.runner import PREFILL_CHUNK, Output
+from specdemo.decoding.runner import PREFILL_CHUNK
 from specdemo.decoding.steps import DraftLength, Origin, Rule, Step, Stop, Token
 from specdemo.drafters.model import ModelDrafter
 from specdemo.race import Lane, LaneStep, Mode, Request, RequestRefused, check, race
-from tests.tables import ChainRunner, Tables
 from tests.threads import one_thread  # noqa: F401
-
-CHAIN = Tables((torch.zeros(1, 5), 2 * torch.randn(5, 5, generator=torch.Generator().manual_seed(0))))
-
-
-@dataclass
-class ToyPair:
-    """What `race` asks of a Pair, over a Markov chain."""
-
-    context: int = 64
-    eos_ids: frozenset[int] = frozenset()
-    tokenizer: object = None
-    target: ChainRunner = field(default_factory=lambda: ChainRunner(CHAIN))
-    target_twin: ChainRunner = field(default_factory=lambda: ChainRunner(CHAIN))
-    drafter: ModelDrafter = field(default_factory=lambda: ModelDrafter(ChainRunner(CHAIN.like(0.7))))
-    levels: Levels = field(default_factory=Levels)
-    calibration: None = None
-
+from tests.toy_pair import CHAIN, Broken, ToyPair
 
 REQUEST = Request(prompt_ids=(1, 2, 3), max_new_tokens=20, gamma=3)
 REQUEST_FIXED = replace(REQUEST, params=SamplingParams(temperature=1.0), max_new_tokens=50)
@@ -278,19 +259,6 @@ def test_lanes_share_no_runner() -> None:
     lengths = [(pair.target.length, pair.target_twin.length) for _ in events]
     assert all(a[0] <= b[0] and a[1] <= b[1] + 3 for a, b in pairwise(lengths))
     assert pair.target.ids == pair.target_twin.ids[: len(pair.target.ids)]
-
-
-class Broken(ChainRunner):
-    """Gives what is not a number from its fourth forward on."""
-
-    forwards = 0
-
-    def forward(self, ids: torch.Tensor, rows: int, aux_layers: tuple[int, ...] = ()) -> Output:
-        out = super().forward(ids, rows, aux_layers)
-        self.forwards += 1
-        if self.forwards > 3 and rows:
-            out.logits[:] = torch.nan
-        return out
 
 
 def until_the_fault(pair: ToyPair, said: str) -> list[LaneStep]:

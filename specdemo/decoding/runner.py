@@ -69,7 +69,7 @@ def on_device(ids: Sequence[int], device: torch.device) -> Tensor:
     return torch.tensor(ids, dtype=torch.long).to(device, non_blocking=True)
 
 
-PREFILL_CHUNK = 512
+PREFILL_CHUNK = 256  # as fast as any on two cores, where it takes 0.6 s: so soon a lane that is given up ends
 
 
 def prefill(

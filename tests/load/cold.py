@@ -15,12 +15,14 @@ from pathlib import Path
 
 from gradio_client import Client
 
-ROOT = Path(__file__).parents[2]
+from tests.load.page import ROOT, ready, stands
+
+SECONDS, GIB = 90, 4  # in which it is to be ready, under which it is to stay
 PROMPT = "Write a Python function that removes duplicates from a list."
 
 
 def main() -> None:
-    """Print seconds and bytes."""
+    """Print seconds and bytes; exit code 1 where they are more than a Space of 2 CPUs is to take."""
     with tempfile.TemporaryDirectory() as cache:
         begun = time.monotonic()
         page = subprocess.Popen(
@@ -31,12 +33,10 @@ def main() -> None:
             text=True,
         )
         try:
-            url = next(found[0] for line in page.stdout if (found := re.search(r"http://[\d.]+:\d+", line)))
-            stands = time.monotonic()
+            url, stood = stands(page), time.monotonic()
             client = Client(url, verbose=False)
-            while (health := client.predict(api_name="/health"))["state"] == "loading":
-                time.sleep(0.2)
-            ready = time.monotonic()
+            ready(lambda: client.predict(api_name="/health"))
+            loaded_at = time.monotonic()
             loaded = client.predict(api_name="/pairs")["loaded"]
             answer = client.predict(PROMPT, max_new_tokens=128, api_name="/compare")
             raced = time.monotonic()
@@ -44,10 +44,12 @@ def main() -> None:
         finally:
             page.terminate()
             page.wait()
-    print(f"{health['state']}: {', '.join(loaded)}")
-    print(f"the page stood after {stands - begun:.0f} s, the pair was ready after {ready - begun:.0f} s")
-    print(f"a first race took {raced - ready:.0f} s: {answer['verdict']}")
-    print(f"at most {int(peak[1]) / 2**20:.2f} GiB were resident")
+    seconds, gib = loaded_at - begun, int(peak[1]) / 2**20
+    print(f"ready: {', '.join(loaded)}")
+    print(f"the page stood after {stood - begun:.0f} s, the pair was ready after {seconds:.0f} s")
+    print(f"a first race took {raced - loaded_at:.0f} s: {answer['verdict']}")
+    print(f"at most {gib:.2f} GiB were resident")
+    raise SystemExit(seconds > SECONDS or gib >= GIB)
 
 
 if __name__ == "__main__":
