@@ -49,9 +49,12 @@ def main(argv: Sequence[str] | None = None) -> int:
             door = importlib.import_module(room)
             door.add_arguments(command)
             command.set_defaults(act=door.main)
+            room_parser = command
     try:
         if argv[:1] == ["run"]:
             configure(run_parser, argv[1:], others=_options_of_the_page)
+        elif argv[:1] == ["lab"]:
+            door.configure_from_file(room_parser, argv[1:], others=_options_of_the_page)
     except ConfigRefused as error:
         print(error, file=sys.stderr)
         return REFUSED

@@ -1,8 +1,8 @@
 """How are options read from a file? A YAML mapping of their names, without the dashes before them.
 
 The parser of the options is the only list of what there is: it says which names exist, of what type a value is and what
-it may be. What stands on the command line wins. A file of app.py does for `specdemo run`, which passes over the names
-that only app.py knows, and the other way round. Nothing but plain data is ever made of a file.
+it may be. What stands on the command line wins. A file of app.py does for `specdemo run` and `specdemo lab`, which pass
+over the names that only others know. Nothing but plain data is ever made of a file.
 """
 
 from __future__ import annotations
@@ -158,7 +158,9 @@ def _read(path: Path, entry: Entry, action: argparse.Action) -> Any:
         values = value if isinstance(value, list) else [value]
         return [_one(path, entry, action, one) for one in values]
     if isinstance(value, list):
-        raise _refusal(path, entry, "one value is wanted, and this is a list.")
+        raise _refusal(
+            path, entry, "one value is wanted, and this is a list. Several, where they are taken, are one text: `4,6`."
+        )
     if action.nargs == 0:
         if not isinstance(value, bool):
             raise _refusal(path, entry, f"take true or false, not {_shown(value)}.")
@@ -172,7 +174,7 @@ def _one(path: Path, entry: Entry, action: argparse.Action, value: Any) -> Any:
         if isinstance(value, bool) or not isinstance(value, kinds):
             raise _refusal(path, entry, f"take {what}, not {_shown(value)}.")
         return action.type(value)
-    if action.type not in (None, Path) and isinstance(value, int) and not isinstance(value, bool):
+    if action.type not in (None, Path) and isinstance(value, int | float) and not isinstance(value, bool):
         value = str(value)  # numbers with bounds of their own, which read text
     if not isinstance(value, str):
         raise _refusal(path, entry, f"take a text, in quotes, not {_shown(value)}.")

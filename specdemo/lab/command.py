@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from specdemo.config import add_config_option, configure
+from specdemo.config import options_of as settable
 from specdemo.exit_codes import INTERRUPTED, REFUSED
 from specdemo.lab.experiment import Experiment, LabRefused, missing
 from specdemo.lab.heat_map import draw
@@ -45,6 +48,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         if experiment.pairs:
             about = "then vote blindly on the answers that differ; the votes are kept with the rows"
             kept.add_argument("--vote", action="store_true", help=about)
+        add_config_option(command)
+
+
+def configure_from_file(
+    parser: argparse.ArgumentParser, argv: Sequence[str], others: Callable[[], Collection[str]]
+) -> None:
+    """Take what the file of --config says for the experiment that argv names; raises ConfigRefused.
+
+    parser: to which `add_arguments` has added. others: gives the names that another program knows.
+    """
+    commands = next(one for one in parser._actions if isinstance(one, argparse._SubParsersAction)).choices
+    if argv and argv[0] in commands:
+        of_all = {name for command in commands.values() for name in settable(command)}
+        configure(commands[argv[0]], argv[1:], others=lambda: {*of_all, *others()})
 
 
 def main(args: argparse.Namespace) -> int:

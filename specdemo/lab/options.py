@@ -38,7 +38,12 @@ def add_options(parser: argparse.ArgumentParser | argparse._ArgumentGroup, kind:
             parser.add_argument(name, action="store_true", help=about)
             continue
         usual = "" if one.default in (None, ()) else f" ({typed(one.default)})"
-        parser.add_argument(name, metavar="VALUE", help=(about + usual).replace("%", "%%"))
+        parser.add_argument(name, metavar="VALUE", type=as_typed, help=(about + usual).replace("%", "%%"))
+
+
+def as_typed(text: str) -> str:
+    """As it stands: options_of reads it. A number in a file of options becomes this text (see config)."""
+    return text
 
 
 def read_options(kind: type[Options], args: argparse.Namespace) -> Options:

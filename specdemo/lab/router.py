@@ -1,14 +1,15 @@
 """Does it pay to choose the drafter by the prompt? Several drafters for one target, and a rule learned elsewhere.
 
-The rule is one threshold on one feature of the prompt, or one drafter for all: what made the learning prompts fastest.
-It is then held against every single drafter on prompts that it has not seen. (Choosing at every step, by lookup where
-it matches and a model elsewhere, is a drafter itself, as in ngram+embedded, and takes part as one.)
+The rule goes by the kind that a prompt looks like, or by one threshold on one feature of it, or takes one drafter for
+all: what was fastest on learning prompts that it had not been learned from. It is then held against every single
+drafter on the test prompts. (Choosing at every step, by lookup where it matches and a model elsewhere, is a drafter
+itself, as in ngram+embedded, and takes part as one.)
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, product
 from typing import TYPE_CHECKING
@@ -19,12 +20,12 @@ from specdemo.examples import load_examples
 from specdemo.lab.chart import Chart, mark
 from specdemo.lab.experiment import Experiment, LabRefused, Row, Told
 from specdemo.lab.options import DRAFTER, GAMMA, TEMPERATURE, TOKENS, OneOf, Several, option
-from specdemo.lab.pooled import SPEEDUP, figures, having, interval, interval_of, pooled, shown
+from specdemo.lab.pooled import SPEEDUP, figures, having, interval, interval_of, pooled, prompt_of, shown
 from specdemo.lab.prompt_files import PromptSet, TaskPrompt, read_prompts, read_set
 from specdemo.lab.prompts import TASKS, Asked, PromptOptions, prompt_ids
 from specdemo.lab.runs import faults, measured
 from specdemo.models.pair_options import EMBEDDED, usual_drafters
-from specdemo.prompt_kind import features
+from specdemo.prompt_kind import features, kind_of
 from specdemo.race import Request
 
 if TYPE_CHECKING:
@@ -33,40 +34,93 @@ if TYPE_CHECKING:
 LEARNING, TEST = "learning", "test"
 ROUTED, BEST_OF_EACH = "routed", "the best of each prompt"
 FEATURES = tuple(features(""))
+LOOKS_LIKE = "looks like"
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
     """Which drafter takes a prompt: `above` where the feature is over the threshold, else `below`.
 
-    feature: None where one drafter takes all.
+    feature: None where one drafter takes all, but for the kinds of prompt that `by_kind` names.
     """
 
     below: str
     above: str = ""
     feature: str | None = None
     threshold: float = 0.0
+    by_kind: tuple[tuple[str, str], ...] = ()
 
     def of(self, row: Row) -> str:
         """The drafter for the prompt of a row."""
-        return self.below if self.feature is None or row[self.feature] <= self.threshold else self.above
+        if self.feature is not None:
+            return self.below if row[self.feature] <= self.threshold else self.above
+        return dict(self.by_kind).get(row[LOOKS_LIKE], self.below)
 
     def __str__(self) -> str:
+        if self.by_kind:
+            by_drafter: dict[str, list[str]] = {}
+            for kind, drafter in self.by_kind:
+                by_drafter.setdefault(drafter, []).append(kind)
+            named = "; ".join(f"{drafter} for {', '.join(kinds)}" for drafter, kinds in by_drafter.items())
+            return f"{named}; {self.below} for what looks like anything else"
         if self.feature is None:
             return f"{self.below} for every prompt"
         return f"{self.above} where {self.feature} is over {self.threshold:.3g}, else {self.below}"
 
 
-def learned(rows: Sequence[Row]) -> Route:
-    """The route that makes these prompts fastest; a simpler one where two are equal."""
-    drafters = list(dict.fromkeys(row["drafter"] for row in rows))
-    routes = [Route(drafter) for drafter in drafters]
+def _alone(rows: Sequence[Row]) -> Route:
+    """One drafter for all."""
+    return max(map(Route, _names(rows)), key=lambda route: _speedup(routed(rows, route)))
+
+
+def _by_threshold(rows: Sequence[Row]) -> Route:
+    """Two drafters, on either side of a threshold."""
+    routes = [_alone(rows)]
     for feature in FEATURES:
         values = sorted({row[feature] for row in rows})
         for low, high in pairwise(values):
-            pairs = [(a, b) for a, b in product(drafters, drafters) if a != b]
+            pairs = [(a, b) for a, b in product(_names(rows), repeat=2) if a != b]
             routes += [Route(below, above, feature, (low + high) / 2) for below, above in pairs]
-    return max(routes, key=lambda route: pooled(routed(rows, route))[SPEEDUP] or 0.0)
+    return max(routes, key=lambda route: _speedup(routed(rows, route)))
+
+
+def _by_kind(rows: Sequence[Row]) -> Route:
+    """For each kind that prompts look like, the drafter that was best on it."""
+    best = _alone(rows)
+    kinds = list(dict.fromkeys(row[LOOKS_LIKE] for row in rows))
+    choices = tuple((kind, _alone([row for row in rows if row[LOOKS_LIKE] == kind]).below) for kind in kinds)
+    return Route(best.below, by_kind=choices) if {name for _, name in choices} != {best.below} else best
+
+
+def learned(rows: Sequence[Row]) -> Route:
+    """A route for prompts like these, of the family that does best on each of them when learned from the others.
+
+    The richer a family, the better it fits what it has seen; the simplest comes first where two do equally well.
+    """
+    prompts = list(dict.fromkeys(prompt_of(row) for row in rows))
+
+    def unseen(family: Callable[[Sequence[Row]], Route]) -> float:
+        taken = []
+        for prompt in prompts:
+            others = [row for row in rows if prompt_of(row) != prompt]
+            taken += routed([row for row in rows if prompt_of(row) == prompt], family(others))
+        return _speedup(taken)
+
+    families = (_alone, _by_threshold, _by_kind)
+    return max(families, key=unseen)(rows) if len(prompts) > 1 else _alone(rows)
+
+
+def _names(rows: Sequence[Row]) -> list[str]:
+    return list(dict.fromkeys(row["drafter"] for row in rows))
+
+
+def _speedup(rows: Sequence[Row]) -> float:
+    """As `pooled` has it, of these sums alone: it is asked for of every route that there might be."""
+    tokens, seconds, plain_tokens, plain_seconds = (
+        sum(sum(row[name] for name in names) for row in rows)
+        for names in (("tokens",), ("draft s", "verify s", "other s"), ("plain tokens",), ("plain s",))
+    )
+    return tokens * plain_seconds / (seconds * plain_tokens) if seconds and plain_tokens else 0.0
 
 
 def routed(rows: Sequence[Row], route: Route) -> list[Row]:
@@ -114,7 +168,7 @@ def cells(options: RouterOptions) -> list[Row]:
     if len(options.drafters) < 2:
         raise LabRefused("A choice takes at least two drafters: name them with --drafters, as in ngram,PATH.")
     return [
-        {"part": part, "kind": kind, "prompt": name, "drafter": drafter} | features(text)
+        {"part": part, "kind": kind, "prompt": name, "drafter": drafter, LOOKS_LIKE: kind_of(text)} | features(text)
         for (part, kind, name), text in options.parts().items()
         for drafter in options.drafters
     ]
@@ -150,7 +204,7 @@ def _best_of_each(rows: Sequence[Row]) -> list[Row]:
 
 
 def _drafters(rows: Sequence[Row]) -> dict[str, list[Row]]:
-    return {drafter: having(rows, drafter=drafter) for drafter in dict.fromkeys(row["drafter"] for row in rows)}
+    return {drafter: having(rows, drafter=drafter) for drafter in _names(rows)}
 
 
 def _whole(rows: Sequence[Row], part: str) -> list[Row]:

@@ -41,9 +41,11 @@ WITH_INTERVALS = (SPEEDUP, END_TO_END, E, ACCEPTANCE, COST, VERIFICATION)
 
 @dataclass(frozen=True, slots=True)
 class TaskOptions(PromptOptions):
-    """Draft lengths and policies, each with each, under one sampling."""
+    """Fixed draft lengths, and policies that move theirs, with the longest of them at most, under one sampling."""
 
-    gammas: tuple[int, ...] = option((4, 6), "draft lengths, as in 4,6", Several(GAMMA))
+    gammas: tuple[int, ...] = option(
+        (4, 6), "draft lengths, as in 4,6; the longest is what a policy may draft at most", Several(GAMMA)
+    )
     policies: tuple[DraftLength, ...] = option(
         (DraftLength.FIXED,), "how a draft's length is chosen, as in fixed,cost-optimal", Several(OneOf(DraftLength))
     )
@@ -55,10 +57,16 @@ class TaskOptions(PromptOptions):
 
 def cells(options: TaskOptions) -> list[Row]:
     """Every prompt with every setting, those that share a plain lane together."""
+    longest = max(options.gammas)
+    settings = [
+        {"γ": gamma, "policy": policy.value}
+        for policy in options.policies
+        for gamma in (options.gammas if policy is DraftLength.FIXED else (longest,))
+    ]
     return [
-        {"kind": prompt.kind, "prompt": prompt.name, "repeat": repeat, "γ": gamma, "policy": policy.value}
+        {"kind": prompt.kind, "prompt": prompt.name, "repeat": repeat} | setting
         for repeat, prompt in product(range(1, options.repeats + 1), options.read())
-        for gamma, policy in product(options.gammas, options.policies)
+        for setting in settings
     ]
 
 

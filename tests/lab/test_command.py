@@ -137,3 +137,22 @@ def test_the_best_cell_of_a_heat_map() -> None:
     assert HeatMap("t", "down", "across", ("a", "b"), ("1", "2"), values).best == (1, 0)
     assert HeatMap("t", "down", "across", ("a",), ("1",), ((None,),)).best is None
     assert issubclass(LabRefused, ValueError)
+
+
+def test_options_come_from_a_file_and_what_is_given_here_wins(
+    world: World, tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    file, kept = tmp_path / "demo.yaml", tmp_path / "result.json"
+    # of the experiment, as text and as numbers; of the pair; of the page and of another experiment, passed over
+    file.write_text("gammas: 2,3\ntemperature: 0.5\nrule: rejection\nseed: 7\ndrafter: ngram\ngamma: 9\nhost: h\n")
+    assert lab("--config", str(file), "--per-kind", "1", "--gammas", "5", "--json", str(kept)) == 0
+    options = read(kept).options
+    assert (options["gammas"], options["temperature"], options["rule"], options["seed"]) == ([5], 0.5, "rejection", 7)
+    for wrong, said in (
+        ("gamas: 4\n", "demo.yaml, line 1: gamas: there is no such option. Did you mean gammas?"),
+        ("gammas: [4, 6]\n", "demo.yaml, line 1: gammas: one value is wanted, and this is a list. Several"),
+        ("temperature: hot\n", "--temperature: take a number from 0 to 5"),
+    ):
+        file.write_text(wrong)
+        assert lab("--config", str(file)) == 2
+        assert said in capsys.readouterr().err

@@ -11,7 +11,7 @@ from specdemo.lab.experiment import LabRefused, Row
 from specdemo.lab.pooled import pooled
 from specdemo.lab.prompt_files import read_set
 from specdemo.lab.result import read
-from specdemo.lab.router import ROUTER, Route, RouterOptions, learned
+from specdemo.lab.router import ROUTER, Route, RouterOptions, _speedup, learned
 from specdemo.prompt_kind import features
 from tests.lab.rows import made, rows_of
 from tests.lab.worlds import World, at_its_own_time
@@ -51,11 +51,22 @@ def test_it_learns_the_route_elsewhere_and_wins_where_each_drafter_has_its_own_p
     assert lines[2]["speedup, test prompts"].startswith("4.17")
 
 
-def rows(speeds: dict[str, tuple[float, ...]]) -> list[Row]:
-    """speeds: of each drafter, on prompts of one word, two, three ..., learned from and tested alike."""
+def rows(speeds: dict[str, tuple[float, ...]], looks: tuple[str, ...] = ("chat",)) -> list[Row]:
+    """speeds: of each drafter, on prompts of one word, two, three ..., learned from and tested alike.
+
+    looks: the kinds that they look like, in turn.
+    """
     return [
         made(
-            {"part": part, "kind": "any", "prompt": str(n), "drafter": drafter, "γ": 4} | features("word " * (n + 1)),
+            {
+                "part": part,
+                "kind": "any",
+                "prompt": str(n),
+                "drafter": drafter,
+                "γ": 4,
+                "looks like": looks[n % len(looks)],
+            }
+            | features("word " * (n + 1)),
             tokens=100,
             passes=50,
             verify_s=100 / speed,
@@ -72,6 +83,27 @@ def test_where_one_drafter_is_best_everywhere_it_takes_that_and_does_not_win() -
     learnt, said = ROUTER.findings(found)
     assert learnt.endswith("a for every prompt.") and said.startswith("It takes a for all of the test prompts")
     assert ROUTER.findings([]) == ROUTER.table([]) == []
+
+
+def test_it_goes_by_the_kind_that_a_prompt_looks_like_where_that_tells_them_apart() -> None:
+    found = rows({"a": (2.0, 1.0) * 3, "b": (1.0, 2.0) * 3}, looks=("code", "story"))
+    route = learned(found)
+    assert route == Route("a", by_kind=(("code", "a"), ("story", "b")))
+    assert str(route) == "a for code; b for story; a for what looks like anything else"
+    assert route.of({"looks like": "maths"}) == "a"
+    said = ROUTER.findings(found)[-1]
+    assert said.startswith("The router wins: 2.00× against 1.33×")
+
+
+def test_what_fits_only_what_it_has_seen_is_not_learned() -> None:
+    found = rows({"a": (1.5, 1.4, 1.6, 1.5), "b": (1.1, 1.9, 1.1, 1.2)}, looks=("chat", "code", "story", "maths"))
+    assert learned(found) == Route("a"), "one prompt of a kind says nothing of another one"
+
+
+def test_its_speedup_is_the_pooled_one() -> None:
+    found = rows({"a": (1.5, 1.4, 1.6), "b": (1.1, 1.9, 1.1)})
+    assert _speedup(found) == pytest.approx(pooled(found)["speedup"])
+    assert _speedup([]) == 0.0
 
 
 def test_a_route_that_was_luck_does_not_win() -> None:

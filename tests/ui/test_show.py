@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from specdemo.decoding.params import SamplingParams
-from specdemo.decoding.steps import Parting, Rule
+from specdemo.decoding.steps import Parting, Rule, Why
 from specdemo.race import Lane, Mode, Request
 from specdemo.recording import Known, RaceRecord, Wrote
 from specdemo.ui.runs import Run
@@ -94,6 +94,22 @@ def test_a_speedup_that_no_draft_can_give_is_said_to_be_the_machines(monkeypatch
     assert "verdict.uneven" not in said()
     monkeypatch.setattr("tests.ui.synthetic.PLAIN", 5 * synthetic.PLAIN)
     assert "verdict.uneven" in said()
+
+
+def test_it_is_said_from_which_token_on_a_policy_has_given_drafting_up() -> None:
+    script, show = Synthetic(), Show(Run(RaceRecord("Tell me", REQUEST)))
+    show.take([Began(REQUEST, Known())])
+    stood = 0
+    for one in script.race(REQUEST):
+        step, emitted = one.step, show.record.metrics(Lane.SPECULATIVE).tokens
+        if one.lane is Lane.SPECULATIVE and emitted >= 20:
+            stood = stood or emitted
+            step = replace(step, why=Why.FALLBACK)
+        show.take([Wrote(one.lane, step, tuple(script.words[token.id] for token in step.tokens), ())])
+        if not stood:
+            assert "verdict.fellback" not in dict(board_of(show)["more"])
+    show.take([Ended(False)])
+    assert dict(board_of(show)["more"])["verdict.fellback"] == {"at": str(stood + 1)}
 
 
 def test_no_speedup_is_shown_of_plain_decoding_over_itself() -> None:
