@@ -6,7 +6,7 @@
 say() { printf '\n== %s (%ss)\n' "$1" "$SECONDS"; }
 
 fresh() {
-  [ -d "$1/clone" ] || git clone --quiet "$(dirname "${BASH_SOURCE[0]}")/.." "$1/clone"
+  [ -d "$1/clone" ] || git clone --quiet --no-hardlinks "$(dirname "${BASH_SOURCE[0]}")/.." "$1/clone"
   mkdir -p "$1/home" # empty: no model cache or user site may stand in for a missing install step
 
   clean=()
@@ -16,11 +16,11 @@ fresh() {
     reads=(--inh-caps=-all,+dac_read_search --ambient-caps=-all,+dac_read_search)
     if "${clean[@]}" "${reads[@]}" true 2>/dev/null; then clean+=("${reads[@]}"); fi
     chown -R 65534:65534 "$1"
-    chmod a+rx "$1"
   fi
   # The real one: what stands for it may find another for another user.
   python=$(python3 -c 'import os, sys; print(os.path.dirname(os.path.realpath(sys.executable)))')
-  clean+=(env -i "HOME=$1/home" "PATH=$python:$PATH" "LANG=${LANG:-C.UTF-8}" CI=true PYTHONUNBUFFERED=1)
+  clean+=(env -i "HOME=$1/home" "PATH=$python:$PATH" "LANG=${LANG:-C.UTF-8}" CI=true PYTHONUNBUFFERED=1
+    "GRADIO_TEMP_DIR=$1/home/gradio") # else one in /tmp, which may be another user's
   while IFS= read -r -d '' setting; do # where pip finds packages, and whom it trusts, is the machine's business
     case "$setting" in
       PIP_*=* | SSL_CERT_*=* | REQUESTS_CA_BUNDLE=* | CURL_CA_BUNDLE=* | [hH][tT][tT][pP]*_[pP][rR][oO][xX][yY]=* | [nN][oO]_[pP][rR][oO][xX][yY]=*)

@@ -54,7 +54,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if argv[:1] == ["run"]:
             configure(run_parser, argv[1:], others=_options_of_the_page)
         elif argv[:1] == ["lab"]:
-            door.configure_from_file(room_parser, argv[1:], others=_options_of_the_page)
+            others = lambda: {*options_of(run_parser), *_options_of_the_page()}  # noqa: E731
+            door.configure_from_file(room_parser, argv[1:], others)
     except ConfigRefused as error:
         print(error, file=sys.stderr)
         return REFUSED

@@ -76,7 +76,7 @@ def main(args: argparse.Namespace) -> int:
             refuse_unwritable(path)
         asked = _servers(args)
         if asked is not None:
-            refuse_drafts(experiment, vars(args))
+            refuse_drafts(experiment, vars(args), args.usual)
             refuse_theirs(args, asked, args.usual)
             experiment = SERVED[args.experiment]
         options = read_options(experiment.options, args)

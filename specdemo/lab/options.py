@@ -38,12 +38,8 @@ def add_options(parser: argparse.ArgumentParser | argparse._ArgumentGroup, kind:
             parser.add_argument(name, action="store_true", help=about)
             continue
         usual = "" if one.default in (None, ()) else f" ({typed(one.default)})"
-        parser.add_argument(name, metavar="VALUE", type=as_typed, help=(about + usual).replace("%", "%%"))
-
-
-def as_typed(text: str) -> str:
-    """As it stands: options_of reads it. A number in a file of options becomes this text (see config)."""
-    return text
+        # type: a number in a file of options becomes a text, too (see config), and options_of reads it
+        parser.add_argument(name, metavar="VALUE", type=str, help=(about + usual).replace("%", "%%"))
 
 
 def read_options(kind: type[Options], args: argparse.Namespace) -> Options:

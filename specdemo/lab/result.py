@@ -17,7 +17,7 @@ from specdemo.lab.experiment import Experiment, LabRefused, Row, Told
 from specdemo.tables import markdown
 from specdemo.trace_files import write_whole, wrong_place
 
-VERSION = 1
+VERSION = 2
 # Of the facts of pair and machine, those that may differ between two loads of the same pair on the same machine.
 CHANGING = {"precision choice", "equal shapes", "memory", "draft cost"}
 MACHINE = ("cpu", "device", "torch threads")

@@ -7,7 +7,7 @@ every cell. A server does not tell drafting from verifying, so that what a step 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field, fields, make_dataclass
 from typing import Any
 
@@ -85,9 +85,12 @@ def clock(rows: Sequence[Row]) -> list[str]:
     return [f"Clock of {n} of {len(rows)} rows: {name}." for name, n in found.items()]
 
 
-def refuse_drafts(experiment: Experiment, asked: dict[str, Any]) -> None:
-    """Raises LabRefused where an option is given that is the servers' own."""
-    given = [one.name for one in fields(experiment.options) if one.name in ONE_VALUE and asked.get(one.name)]
+def refuse_drafts(
+    experiment: Experiment, asked: dict[str, Any], usual: Callable[[str], Any] = lambda name: None
+) -> None:
+    """Raises LabRefused where an option is given that is the servers' own. usual: what it is where it is not given."""
+    names = [one.name for one in fields(experiment.options) if one.name in ONE_VALUE]
+    given = [name for name in names if asked.get(name) and asked[name] != usual(name)]
     if given:
         raise LabRefused(
             f"{option(given[0])}: how servers draft is their own. Leave it out, and set it where they are started."

@@ -99,10 +99,12 @@ def download_from_hub(scratch: Path, progress: Progress) -> Path:
 
 
 def preloaded() -> Path | None:
-    """The folder of the hub's cache on this machine, where a Space's build puts files; None if one of them is missing.
+    """The folder of the hub's cache where a Space's build puts files; None elsewhere, and if one of them is missing.
 
-    Nothing is asked of the network. ModelUnavailable where a file is damaged.
+    Nothing is asked of the network. ModelUnavailable where a file is damaged or cannot be read.
     """
+    if not os.environ.get("SPACE_ID"):  # somebody else's cache holds other weights than the head was made on
+        return None
     found = {name: try_to_load_from_cache(HUB_ID, name, revision=HUB_REVISION) for name in HUB_SHA256}
     if not all(isinstance(path, str) for path in found.values()):
         return None
@@ -113,9 +115,13 @@ def preloaded() -> Path | None:
 
 def _verify(folder: Path, who: str) -> None:
     for name, expected in HUB_SHA256.items():
-        with (folder / name).open("rb") as file:
-            if hashlib.file_digest(file, "sha256").hexdigest() != expected:
-                raise ModelUnavailable(f"{who} a damaged {name}: its SHA-256 differs.")
+        try:
+            with (folder / name).open("rb") as file:
+                found = hashlib.file_digest(file, "sha256").hexdigest()
+        except OSError as error:
+            raise ModelUnavailable(f"{who} a {name} that cannot be read: {error.strerror}.") from error
+        if found != expected:
+            raise ModelUnavailable(f"{who} a damaged {name}: its SHA-256 differs.")
 
 
 def _pip_failure(log: str) -> Exception:

@@ -28,7 +28,7 @@ def main() -> None:
         page = subprocess.Popen(
             [sys.executable, "app.py", "--public"],
             cwd=ROOT,
-            env=os.environ | {"SPECDEMO_CACHE": cache, "PYTHONUNBUFFERED": "1"},
+            env=os.environ | {"SPECDEMO_CACHE": cache, "HF_HOME": cache, "PYTHONUNBUFFERED": "1"},
             stdout=subprocess.PIPE,
             text=True,
         )

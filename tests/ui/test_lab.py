@@ -211,7 +211,7 @@ def test_a_result_comes_back_whole_or_in_part(kept: dict[str, Any]) -> None:
         lambda file: "{",
         lambda file: "[]",
         lambda file: file | {"experiment": "rm -rf"},
-        lambda file: file | {"version": 2},
+        lambda file: file | {"version": 9},
         lambda file: file | {"options": {}},
         lambda file: file | {"options": file["options"] | {"gammas": [99]}},
         lambda file: file | {"options": file["options"] | {"gammas": {"a": 1}}},

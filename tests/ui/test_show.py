@@ -105,7 +105,8 @@ def test_it_is_said_from_which_token_on_a_policy_has_given_drafting_up() -> None
         if one.lane is Lane.SPECULATIVE and emitted >= 20:
             stood = stood or emitted
             step = replace(step, why=Why.FALLBACK)
-        show.take([Wrote(one.lane, step, tuple(script.words[token.id] for token in step.tokens), ())])
+        drafts = tuple(script.words[drafted.id] for drafted in step.drafted)
+        show.take([Wrote(one.lane, step, tuple(script.words[token.id] for token in step.tokens), drafts)])
         if not stood:
             assert "verdict.fellback" not in dict(board_of(show)["more"])
     show.take([Ended(False)])
