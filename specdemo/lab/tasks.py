@@ -54,19 +54,22 @@ class TaskOptions(PromptOptions):
     max_new_tokens: int = option(128, "tokens that each answer may have", TOKENS)
     repeats: int = option(1, "of every prompt, each with a seed of its own", COUNT)
 
+    def settings(self) -> list[Row]:
+        """What each prompt runs with."""
+        longest = max(self.gammas)
+        return [
+            {"γ": gamma, "policy": policy.value}
+            for policy in self.policies
+            for gamma in (self.gammas if policy is DraftLength.FIXED else (longest,))
+        ]
+
 
 def cells(options: TaskOptions) -> list[Row]:
     """Every prompt with every setting, those that share a plain lane together."""
-    longest = max(options.gammas)
-    settings = [
-        {"γ": gamma, "policy": policy.value}
-        for policy in options.policies
-        for gamma in (options.gammas if policy is DraftLength.FIXED else (longest,))
-    ]
     return [
         {"kind": prompt.kind, "prompt": prompt.name, "repeat": repeat} | setting
         for repeat, prompt in product(range(1, options.repeats + 1), options.read())
-        for setting in settings
+        for setting in options.settings()
     ]
 
 

@@ -15,6 +15,7 @@ from specdemo.lab.options import DRAFTER, Named, Number, OneOf, OptionRefused, S
 from specdemo.lab.prompt_files import PromptSet, read_prompts, read_set
 from specdemo.lab.prompts import TASKS
 from specdemo.lab.registry import EXPERIMENTS
+from specdemo.lab.tasks import TaskOptions
 from specdemo.option_names import named
 from specdemo.ui.lab_prompts import told
 from specdemo.ui.orders import readable
@@ -42,7 +43,7 @@ BEGIN_WITH: dict[str, dict[str, Any]] = {
 # In public, the highest value of options whose bounds are those of a whole machine.
 PUBLIC_MOST = {"batches": 8, "requests": 32, "repeats": 5}
 # Lists of which every experiment that has them measures each value with each of the others.
-CROSSED = ("gammas", "policies", "temperatures", "draft_temperatures", "top_ps", "rules", "drafters")
+CROSSED = ("gammas", "temperatures", "draft_temperatures", "top_ps", "rules", "drafters")
 
 
 class FormRefused(ValueError):
@@ -206,5 +207,7 @@ def _refused(name: str, why: Any) -> FormRefused:
 
 def _bound(options: Any) -> int:
     """How many rows one prompt has, known without making any."""
+    if isinstance(options, TaskOptions):
+        return options.repeats * len(options.settings())
     lists = [getattr(options, name) for name in CROSSED if hasattr(options, name)]
     return getattr(options, "repeats", 1) * math.prod(map(len, lists))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from specdemo.decoding.steps import DraftLength
 from specdemo.lab.experiment import Row
 from specdemo.lab.pooled import interval_of, pooled
 from specdemo.lab.prompt_files import PromptSet
@@ -53,6 +54,15 @@ def test_it_stops_within_a_step_and_refuses_before_it_measures(prompts: PromptSe
     with pytest.raises(RequestRefused, match="shorten the prompt"):
         next(TASKS.run(narrow, options, TASKS.cells(options)))
     assert not narrow.steps
+
+
+def test_a_policy_that_moves_its_length_runs_once_with_the_longest_at_most(prompts: PromptSet) -> None:
+    policies = (DraftLength.FIXED, DraftLength.MARGINAL_GAIN)
+    options = TaskOptions(prompts=prompts, gammas=(8, 2), policies=policies)
+    settings = [(one["γ"], one["policy"]) for one in options.settings()]
+    assert settings == [(8, "fixed"), (2, "fixed"), (8, "marginal gain")]
+    assert len(TASKS.cells(options)) == len(settings) * len(options.read())
+    assert [one["γ"] for one in TaskOptions(gammas=(3, 5), policies=policies[1:]).settings()] == [5]
 
 
 def of(kind: str, n: int, gamma: int, tokens: int, passes: int, seconds: float) -> Row:

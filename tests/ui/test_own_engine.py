@@ -6,12 +6,16 @@ from types import SimpleNamespace
 
 import pytest
 
+from specdemo.decoding.ending import GivenUp
 from specdemo.models.pair_options import PairSpec
 from specdemo.models.precision import Precision
 from specdemo.models.progress import silent
+from specdemo.race import Request
 from specdemo.ui import own_engine
 from specdemo.ui.own_engine import real_engine
 from specdemo.ui.text import LANGUAGES, tell
+from tests.models.tiny_tokenizers import word_tokenizer
+from tests.toy_pair import ToyPair
 
 FACTS = {"target": "tiny", "drafter": "small", "target precision": "bf16", "device": "cuda:0", "threads": "2"}
 FACTS |= {"caches": "46.1 MB", "caches, each token": "45.2 kB"}
@@ -58,3 +62,10 @@ def test_what_loads_is_imported_and_passed_over_by_the_collector_before_there_is
 def test_what_drafting_costs_and_how_caches_grow_is_said() -> None:
     assert "a drafted token costs 0.25 of a step" in said()
     assert "caches at 1,024 tokens and γ 5: 46.1 MB; each token more, of text or of γ: 45.2 kB" in said()
+
+
+def test_a_race_is_told_that_nobody_waits_for_it() -> None:
+    pair = ToyPair(tokenizer=word_tokenizer(5))
+    with pytest.raises(GivenUp):
+        list(real_engine().race(pair, Request((1, 2, 3)), lambda: True))
+    assert not pair.target.length and not pair.target_twin.length
