@@ -7,6 +7,7 @@ stream live and at every moment the two are compared at the same lane time.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass
 from enum import StrEnum
 from types import UnionType
@@ -66,6 +67,8 @@ class LaneStep:
     step: Step
 
 
+# Whether nobody waits for an experiment of the lab any more: its lanes are made far below whoever knows.
+GIVEN_UP: ContextVar[Callable[[], bool]] = ContextVar("given_up", default=never)
 MAX_NEW_TOKENS = 8192
 MAX_STOP_STRINGS = 8
 
@@ -128,8 +131,11 @@ def _shown(value: object) -> str:
     return repr(value)[:40]
 
 
-def lanes(pair: Pair, request: Request, given_up: Callable[[], bool] = never) -> dict[Lane, Iterator[Step]]:
-    """Both lanes, ready to be advanced, each with its own cache, sampler and end over the same weights."""
+def lanes(pair: Pair, request: Request, given_up: Callable[[], bool] | None = None) -> dict[Lane, Iterator[Step]]:
+    """Both lanes, ready to be advanced, each with its own cache, sampler and end over the same weights.
+
+    given_up: whether nobody waits for them any more; None: what GIVEN_UP says where they are made.
+    """
     # Here, because torch takes seconds to import and a replay, which knows lanes and requests, does not need it.
     from specdemo.decoding.autoregressive import autoregressive
     from specdemo.decoding.draft_length import policy
@@ -141,7 +147,7 @@ def lanes(pair: Pair, request: Request, given_up: Callable[[], bool] = never) ->
     def ending() -> Ending:
         strings = request.stop_strings
         stopper = StopStrings(pair.tokenizer, strings) if strings else None
-        return Ending(limits, len(request.prompt_ids), stopper, given_up)
+        return Ending(limits, len(request.prompt_ids), stopper, given_up or GIVEN_UP.get())
 
     ids, params = request.prompt_ids, request.params
     if not request.reuse:
@@ -188,11 +194,11 @@ def _next(clocks: Mapping[Lane, float], running: Iterable[Lane]) -> Lane:
 
 
 def race(
-    pair: Pair, request: Request, only: Lane | None = None, given_up: Callable[[], bool] = never
+    pair: Pair, request: Request, only: Lane | None = None, given_up: Callable[[], bool] | None = None
 ) -> Iterator[LaneStep]:
     """Run both lanes to their ends, or only one; closing the generator stops the model within one step.
 
-    given_up: asked while a prompt is read, which is one long step; GivenUp is raised within a chunk of it.
+    given_up: asked while a prompt is read, which is one long step (see lanes); GivenUp is raised within a chunk of it.
 
     A lane whose model gives what is not a number stops where it is, the other goes on; then the fault is raised.
     Raises MemoryShort where the device's memory runs out, and holds nothing of this race then but the pair's caches.

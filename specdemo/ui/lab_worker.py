@@ -9,18 +9,20 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
+from specdemo.decoding.ending import GivenUp
 from specdemo.lab.experiment import LabRefused
 from specdemo.lab.measure import empty, fill
 from specdemo.lab.prompts import prompt_ids
 from specdemo.lab.result import Result
 from specdemo.lab.server_pair import ServerPair
 from specdemo.models.errors import MemoryShort, ModelUnavailable, PairRefused
+from specdemo.race import GIVEN_UP
 from specdemo.ui import worker
 from specdemo.ui.desk import Desk, sentence
 from specdemo.ui.lab_drawn import drawn
 from specdemo.ui.lab_form import Asked
 from specdemo.ui.text import Sentence
-from specdemo.ui.worker import Ended, Loading, Refused
+from specdemo.ui.worker import Ended, Refused
 
 SHOW_SECONDS = 1.0  # between two tables
 
@@ -54,8 +56,10 @@ class LabWorker(worker.Worker):
 
     def _run(self) -> Event:
         try:
-            pair = self.desk.pair(self.order.spec, lambda fraction, message: self._events.put(Loading(message)))
+            pair = self.desk.pair(self.order.spec, self._loading)
         except Exception as error:  # refusals of a pair are sentences; anything else is told as it is
+            if self.stop.is_set():
+                return Ended(stopped=True)
             return Refused("unloaded", {"message": sentence(error)})
         self.desk.stayed("")  # what the caches hold from here on is no visitor's
         asked, known = self.order.asked, self.desk.engine.known(pair)
@@ -93,6 +97,7 @@ class LabWorker(worker.Worker):
         asked, until = self.order.asked, self._deadline()
         self._tell(result)
         told, stale = time.monotonic(), False
+        GIVEN_UP.set(lambda: self._ends(until))  # this thread's own
         filling = fill(asked.experiment, asked.options, pair, asked.cells, result)
         try:
             for row in filling:
@@ -104,6 +109,8 @@ class LabWorker(worker.Worker):
                 if self._ends(until):
                     return not result.done
             return False
+        except GivenUp:
+            return True
         finally:
             filling.close()
             self._tell(result)

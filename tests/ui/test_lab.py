@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import threading
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -12,6 +14,7 @@ import pytest
 from specdemo.lab.experiment import LabRefused
 from specdemo.lab.options import plain
 from specdemo.lab.registry import EXPERIMENTS
+from specdemo.models.progress import Progress
 from specdemo.ui.desk import Desk
 from specdemo.ui.lab import Lab
 from specdemo.ui.lab_brought import LARGEST, brought
@@ -164,6 +167,36 @@ def test_it_is_cancelled_within_a_step_keeps_its_rows_and_goes_on_with_the_other
     first = dict(worker.result.rows[0])
     again, show = run(desk, asked, worker.result)
     assert state(show)["state"] == "done" and again.result.rows[0] == first and again.result.done
+
+
+def test_who_leaves_while_a_prompt_is_read_ends_it_within_a_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("specdemo.decoding.runner.PREFILL_CHUNK", 1)
+    world = Held(hold_at=2)
+    desk = a_desk(world)
+    worker, show = LabWorker(desk, LabOrder(OWN_FORM.read("tasks", SHORT), SPEC)).start(), LabShow()
+    assert world.held.wait(30)
+    worker.stop.set()
+    world.go.set()
+    while not show.over:
+        show.take(worker.drain(0.5))
+    assert state(show)["state"] == "stopped" and world.steps == 3 and len(desk.line) == 0
+
+
+def test_who_leaves_while_a_pair_loads_frees_the_device() -> None:
+    loading = threading.Event()
+
+    def load(spec: object, progress: Progress, before: object) -> object:
+        loading.set()
+        for part in itertools.count():  # until somebody ends it
+            progress(None, f"Loading part {part}")
+
+    desk = Desk(replace(world_engine(), load=load), SPEC, OWN)
+    worker, show = LabWorker(desk, LabOrder(OWN_FORM.read("tasks", SHORT), SPEC)).start(), LabShow()
+    assert loading.wait(30)
+    worker.stop.set()
+    while not show.over:
+        show.take(worker.drain(0.5))
+    assert state(show)["state"] == "stopped" and len(desk.line) == 0
 
 
 def test_rows_of_another_pair_are_not_gone_on_with() -> None:
