@@ -94,7 +94,8 @@ def download_from_hub(scratch: Path, progress: Progress) -> Path:
     """Fetch the original bfloat16 weights and the tokenizer from the model hub, at a pinned revision."""
     message = "Downloading SmolLM2-135M from the hub"
     folder = hub.download(HUB_ID, list(HUB_SHA256), progress, message, HUB_REVISION, scratch / "hub")
-    _verify(folder, "The model hub sent")
+    if name := _damaged(folder):
+        raise ModelUnavailable(f"The model hub sent a damaged {name}: its SHA-256 differs.")
     return folder
 
 
@@ -109,19 +110,22 @@ def preloaded() -> Path | None:
     if not all(isinstance(path, str) for path in found.values()):
         return None
     folder = Path(found["model.safetensors"]).parent
-    _verify(folder, "The hub's cache on this machine holds")
+    try:
+        name = _damaged(folder)
+    except OSError as error:
+        raise ModelUnavailable(f"What this Space has preloaded cannot be read: {error.strerror}.") from error
+    if name:
+        raise ModelUnavailable(f"This Space has preloaded a damaged {name}: its SHA-256 differs.")
     return folder
 
 
-def _verify(folder: Path, who: str) -> None:
+def _damaged(folder: Path) -> str | None:
+    """The first of the hub's files that is not what it should be, if any."""
     for name, expected in HUB_SHA256.items():
-        try:
-            with (folder / name).open("rb") as file:
-                found = hashlib.file_digest(file, "sha256").hexdigest()
-        except OSError as error:
-            raise ModelUnavailable(f"{who} a {name} that cannot be read: {error.strerror}.") from error
-        if found != expected:
-            raise ModelUnavailable(f"{who} a damaged {name}: its SHA-256 differs.")
+        with (folder / name).open("rb") as file:
+            if hashlib.file_digest(file, "sha256").hexdigest() != expected:
+                return name
+    return None
 
 
 def _pip_failure(log: str) -> Exception:

@@ -136,6 +136,14 @@ SENTENCES = {
         "模型 hub 发来的 {name} 已损坏：SHA-256 不符。",
         "模型 hub 傳來的 {name} 已損壞：SHA-256 不符。",
     ),
+    "This Space has preloaded a damaged {name}: its SHA-256 differs.": (
+        "此 Space 预先下载的 {name} 已损坏：SHA-256 不符。",
+        "此 Space 預先下載的 {name} 已損壞：SHA-256 不符。",
+    ),
+    "What this Space has preloaded cannot be read: {error}.": (
+        "此 Space 预先下载的文件无法读取：{error}。",
+        "此 Space 預先下載的檔案無法讀取：{error}。",
+    ),
     "The model hub could not give {name}: {error}.": (
         "模型 hub 无法提供 {name}：{error}。",
         "模型 hub 無法提供 {name}：{error}。",
