@@ -143,16 +143,10 @@ def test_so_does_what_is_no_json(house: Served, body: bytes) -> None:
         assert answer.status_code == 400 and answer.json()["error"].startswith("The request is not JSON")
 
 
-@pytest.mark.parametrize(
-    ("body", "said"),
-    [
-        (b'{"fn_index": 0, "session_hash": "s", "data": ["\\ud800"]}', "The request holds half a character"),
-        (b'{"fn_index": 0, "session_hash": "s", "data": [], "event_data": "x"}', "event_data is no object"),
-    ],
-)
-def test_so_does_what_no_page_sends(house: Served, body: bytes, said: str) -> None:
+def test_so_does_half_a_character_in_an_event(house: Served) -> None:
+    body = b'{"fn_index": 0, "session_hash": "s", "data": ["\\ud800"]}'
     answer = httpx.post(f"{house.url}gradio_api/run/predict", content=body)
-    assert answer.status_code == 400 and answer.json()["error"].startswith(said)
+    assert answer.status_code == 400 and answer.json()["error"].startswith("The request holds half a character")
 
 
 def test_every_response_carries_the_headers_that_bind_a_browser(house: Served) -> None:
