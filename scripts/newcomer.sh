@@ -41,15 +41,14 @@ stand "${clean[@]}" bash -c "$run_line"
 echo "The page stands at $url."
 python - "$url" <<'PYTHON' || { cat "$scratch/page.log"; exit 1; }
 import sys
-import time
 
 from gradio_client import Client
 
+from tests.load.page import ready
+
 client = Client(sys.argv[1], verbose=False)
-while (state := client.predict(api_name="/health")["state"]) == "loading":
-    time.sleep(0.5)
-print(f"The pair is {state}.")
-sys.exit(state != "ready")
+ready(lambda: client.predict(api_name="/health"))
+print("The pair is ready.")
 PYTHON
 
 say "docs/api.md: compare"

@@ -54,8 +54,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         if argv[:1] == ["run"]:
             configure(run_parser, argv[1:], others=_options_of_the_page)
         elif argv[:1] == ["lab"]:
-            others = lambda: {*options_of(run_parser), *_options_of_the_page()}  # noqa: E731
-            door.configure_from_file(room_parser, argv[1:], others)
+            door.configure_from_file(
+                room_parser, argv[1:], others=lambda: {*options_of(run_parser), *_options_of_the_page()}
+            )
     except ConfigRefused as error:
         print(error, file=sys.stderr)
         return REFUSED

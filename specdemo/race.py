@@ -6,14 +6,12 @@ stream live and at every moment the two are compared at the same lane time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextvars import ContextVar
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from types import UnionType
 from typing import TYPE_CHECKING
 
-from specdemo.decoding.ending import Ending, Limits, never
 from specdemo.decoding.faults import DecodingFault
 from specdemo.decoding.params import SamplingParams
 from specdemo.decoding.steps import DraftLength, Rule, Step
@@ -67,8 +65,6 @@ class LaneStep:
     step: Step
 
 
-# Whether nobody waits for an experiment of the lab any more: its lanes are made far below whoever knows.
-GIVEN_UP: ContextVar[Callable[[], bool]] = ContextVar("given_up", default=never)
 MAX_NEW_TOKENS = 8192
 MAX_STOP_STRINGS = 8
 
@@ -131,14 +127,12 @@ def _shown(value: object) -> str:
     return repr(value)[:40]
 
 
-def lanes(pair: Pair, request: Request, given_up: Callable[[], bool] | None = None) -> dict[Lane, Iterator[Step]]:
-    """Both lanes, ready to be advanced, each with its own cache, sampler and end over the same weights.
-
-    given_up: whether nobody waits for them any more; None: what GIVEN_UP says where they are made.
-    """
+def lanes(pair: Pair, request: Request) -> dict[Lane, Iterator[Step]]:
+    """Both lanes, ready to be advanced, each with its own cache, sampler and end over the same weights."""
     # Here, because torch takes seconds to import and a replay, which knows lanes and requests, does not need it.
     from specdemo.decoding.autoregressive import autoregressive
     from specdemo.decoding.draft_length import policy
+    from specdemo.decoding.ending import Ending, Limits
     from specdemo.decoding.speculative import speculative
     from specdemo.models.text import StopStrings
 
@@ -146,8 +140,7 @@ def lanes(pair: Pair, request: Request, given_up: Callable[[], bool] | None = No
 
     def ending() -> Ending:
         strings = request.stop_strings
-        stopper = StopStrings(pair.tokenizer, strings) if strings else None
-        return Ending(limits, len(request.prompt_ids), stopper, given_up or GIVEN_UP.get())
+        return Ending(limits, len(request.prompt_ids), StopStrings(pair.tokenizer, strings) if strings else None)
 
     ids, params = request.prompt_ids, request.params
     if not request.reuse:
@@ -193,13 +186,10 @@ def _next(clocks: Mapping[Lane, float], running: Iterable[Lane]) -> Lane:
     return min(running, key=lambda lane: (clocks[lane], lane is Lane.BASELINE))
 
 
-def race(
-    pair: Pair, request: Request, only: Lane | None = None, given_up: Callable[[], bool] | None = None
-) -> Iterator[LaneStep]:
+def race(pair: Pair, request: Request, only: Lane | None = None) -> Iterator[LaneStep]:
     """Run both lanes to their ends, or only one; closing the generator stops the model within one step.
 
-    given_up: asked while a prompt is read, which is one long step (see lanes); GivenUp is raised within a chunk of it.
-
+    Raises GivenUp within a chunk of a prompt that nobody waits for any more (see decoding/given_up.py).
     A lane whose model gives what is not a number stops where it is, the other goes on; then the fault is raised.
     Raises MemoryShort where the device's memory runs out, and holds nothing of this race then but the pair's caches.
     """
@@ -207,7 +197,7 @@ def race(
     from specdemo.models.memory import collect, is_out_of_memory
 
     check(pair, request)
-    running = lanes(pair, request, given_up)
+    running = lanes(pair, request)
     running = running if only is None else {only: running[only]}
     clocks = dict.fromkeys(running, 0.0)
     short = False

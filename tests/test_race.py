@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from specdemo import race as race_module
-from specdemo.decoding.ending import GivenUp
 from specdemo.decoding.faults import DecodingFault
+from specdemo.decoding.given_up import GivenUp, asking
 from specdemo.decoding.params import SamplingParams
 from specdemo.decoding.runner import PREFILL_CHUNK
 from specdemo.decoding.steps import DraftLength, Origin, Rule, Step, Stop, Token
@@ -43,7 +43,7 @@ def raced(seconds: dict[Lane, list[float]], mode: Mode, log: list[str], monkeypa
     monkeypatch.setattr(
         race_module,
         "lanes",
-        lambda pair, request, given_up: {lane: lane_of(s, log, lane) for lane, s in seconds.items()},
+        lambda pair, request: {lane: lane_of(s, log, lane) for lane, s in seconds.items()},
     )
     return race(ToyPair(), replace(REQUEST, mode=mode))
 
@@ -288,8 +288,8 @@ def test_a_prompt_is_read_no_further_than_a_chunk_for_who_has_given_up(lane: Lan
     pair = ToyPair(context=5 * PREFILL_CHUNK)
     runner = {Lane.BASELINE: pair.target, Lane.SPECULATIVE: pair.target_twin}[lane]
     long = replace(REQUEST, prompt_ids=(1, 2) * 2 * PREFILL_CHUNK)
-    with pytest.raises(GivenUp):
-        list(race(pair, long, only=lane, given_up=lambda: runner.length == PREFILL_CHUNK))
+    with asking(lambda: runner.length == PREFILL_CHUNK), pytest.raises(GivenUp):
+        list(race(pair, long, only=lane))
     assert runner.length == PREFILL_CHUNK
     assert len(list(race(pair, long, only=lane))) > 1, "the next run is another one"
 
@@ -298,6 +298,6 @@ def test_nor_does_a_draft_model_read_it() -> None:
     pair = ToyPair(context=5 * PREFILL_CHUNK)
     long = replace(REQUEST, prompt_ids=(1, 2) * PREFILL_CHUNK)
     target = pair.target_twin
-    with pytest.raises(GivenUp):
-        list(race(pair, long, only=Lane.SPECULATIVE, given_up=lambda: target.length == len(long.prompt_ids)))
+    with asking(lambda: target.length == len(long.prompt_ids)), pytest.raises(GivenUp):
+        list(race(pair, long, only=Lane.SPECULATIVE))
     assert pair.drafter.runner.length == 0

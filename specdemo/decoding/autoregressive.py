@@ -22,15 +22,14 @@ def autoregressive(
 ) -> Iterator[Step]:
     """Yield a Step for each token of the target's answer to a prompt; the last one says why the lane ended.
 
-    keep: so many of the prompt's first tokens are in the cache from the run before, and are not run again. Raises
-    GivenUp where `ending` says so before the first token.
+    keep: so many of the prompt's first tokens are in the cache from the run before, and are not run again.
     """
     clock = Clock(runner.device)
     clock.start()
     prompt = torch.tensor(prompt_ids, device=runner.device)
     sampler = Sampler(params, runner.vocab_size, runner.device, prompt)
     runner.begin(len(prompt_ids) + ending.left, keep)
-    logits = prefill(runner, prompt[keep:], between=ending.refuse_given_up).logits
+    logits = prefill(runner, prompt[keep:]).logits
     why, reused = Why.PREFILL, keep
     while True:
         clock.lap("verify")

@@ -20,6 +20,7 @@ from specdemo.decoding.dice import Dice
 from specdemo.decoding.drafter import Drafter, Draw
 from specdemo.decoding.ending import Ending, Limits
 from specdemo.decoding.faults import refuse_nan
+from specdemo.decoding.given_up import refuse_given_up
 from specdemo.decoding.params import SamplingParams
 from specdemo.decoding.policy import Fixed
 from specdemo.decoding.runner import PREFILL_CHUNK, Output
@@ -195,6 +196,7 @@ def _admit(
     row = _Row(number, sampler, Dice(sampler, Rule.SHARED_NOISE, Fixed(1)), _ending(request), len(prompt))
     hidden = []
     for start in range(0, len(prompt), PREFILL_CHUNK):
+        refuse_given_up()
         chunk, aux = prompt[None, start : start + PREFILL_CHUNK], drafter.aux_layers if drafter else ()
         out = runner.forward(chunk, [start], place, rows=1, aux=aux)
         hidden.append(None if out.hidden is None else out.hidden[0])

@@ -1,7 +1,4 @@
-"""Where a lane ends: one rule for both lanes over end-of-text ids, stop strings, the token budget and the context.
-
-Or with nobody waiting for it any more: asked while a prompt is read, which may take seconds; steps are short.
-"""
+"""Where a lane ends: one rule for both lanes over end-of-text ids, stop strings, the token budget and the context."""
 
 from __future__ import annotations
 
@@ -23,37 +20,16 @@ class Limits:
     eos_ids: frozenset[int] = frozenset()
 
 
-class GivenUp(Exception):
-    """Nobody waits for this lane any more."""
-
-
-def never() -> bool:
-    """Somebody waits to the end."""
-    return False
-
-
 class Ending:
-    """One lane's end. left: tokens that may still be emitted. given_up: whether nobody waits for the lane any more."""
+    """One lane's end. left: tokens that may still be emitted."""
 
-    def __init__(
-        self,
-        limits: Limits,
-        prompt_length: int,
-        stopper: Stopper | None = None,
-        given_up: Callable[[], bool] = never,
-    ):
+    def __init__(self, limits: Limits, prompt_length: int, stopper: Stopper | None = None):
         room = limits.context - prompt_length
         assert limits.max_new_tokens >= 1 and room >= 1, "checked before a lane starts"
         self._eos_ids = limits.eos_ids
         self._stopper = stopper
-        self._given_up = given_up
         self._exhausted = Stop.BUDGET if limits.max_new_tokens <= room else Stop.CONTEXT
         self.left = min(limits.max_new_tokens, room)
-
-    def refuse_given_up(self) -> None:
-        """Raise GivenUp if the lane is."""
-        if self._given_up():
-            raise GivenUp
 
     def cut(self, ids: Sequence[int]) -> tuple[int, Stop | None]:
         """How many of a round's tokens stand, and why the lane ends with them (None: it goes on)."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Protocol
 
 import torch
 from torch import Tensor
+
+from specdemo.decoding.given_up import refuse_given_up
 
 
 @dataclass(slots=True)
@@ -72,16 +74,14 @@ def on_device(ids: Sequence[int], device: torch.device) -> Tensor:
 PREFILL_CHUNK = 256  # as fast as any on two cores, where it takes 0.6 s: so soon a lane that is given up ends
 
 
-def prefill(
-    runner: Runner, ids: Tensor, aux_layers: tuple[int, ...] = (), between: Callable[[], None] = lambda: None
-) -> Output:
+def prefill(runner: Runner, ids: Tensor, aux_layers: tuple[int, ...] = ()) -> Output:
     """Run a prompt [n] through in chunks, so that attention scores never take n * n; logits of the last position.
 
-    between: called before each chunk; what it raises ends the prefill.
+    Raises GivenUp before a chunk that nobody waits for (see given_up.py).
     """
     hidden = []
     for start in range(0, len(ids), PREFILL_CHUNK):
-        between()
+        refuse_given_up()
         chunk = ids[start : start + PREFILL_CHUNK]
         last = start + len(chunk) == len(ids)
         out = runner.forward(chunk, rows=int(last), aux_layers=aux_layers)

@@ -43,8 +43,7 @@ def speculative(
     """Yield a Step for each forward pass of the target; the last one says why the lane ended.
 
     gamma: how many tokens each step drafts, or a policy that is asked before each, new for this run. keep: so many of
-    the prompt's first tokens are in the caches from the run before, and are not run again. Raises GivenUp where
-    `ending` says so before the first token.
+    the prompt's first tokens are in the caches from the run before, and are not run again.
     """
     policy = Fixed(gamma) if isinstance(gamma, int) else gamma
     clock = Clock(runner.device)
@@ -53,7 +52,7 @@ def speculative(
     sampler = Sampler(params, runner.vocab_size, runner.device, prompt)
     dice = Dice(sampler, rule, policy)
     runner.begin(len(prompt_ids) + ending.left, keep)
-    out = prefill(runner, prompt[keep:], drafter.aux_layers, between=ending.refuse_given_up)
+    out = prefill(runner, prompt[keep:], drafter.aux_layers)
     clock.lap("verify")
     last, p, p_raw = draw_one(sampler, out.logits, position=runner.length)
     first, p, p_raw = torch.stack([last[0].double(), p, p_raw]).tolist()
@@ -61,7 +60,6 @@ def speculative(
     sampler.commit([int(first)])
     _, stop = ending.cut([int(first)])
     if policy.drafts and not stop:
-        ending.refuse_given_up()
         clock.lap("other")
         drafter.begin(prompt, int(first), out.hidden, len(prompt_ids) + ending.left + 1, keep)
         clock.lap("draft")

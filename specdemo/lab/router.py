@@ -20,7 +20,7 @@ from specdemo.examples import load_examples
 from specdemo.lab.chart import Chart, mark
 from specdemo.lab.experiment import Experiment, LabRefused, Row, Told
 from specdemo.lab.options import DRAFTER, GAMMA, TEMPERATURE, TOKENS, OneOf, Several, option
-from specdemo.lab.pooled import SPEEDUP, figures, having, interval, interval_of, pooled, prompt_of, shown
+from specdemo.lab.pooled import SPEEDUP, figures, having, interval, interval_of, pooled, prompt_of, shown, speedup_of
 from specdemo.lab.prompt_files import PromptSet, TaskPrompt, read_prompts, read_set
 from specdemo.lab.prompts import TASKS, Asked, PromptOptions, prompt_ids
 from specdemo.lab.runs import faults, measured
@@ -71,7 +71,7 @@ class Route:
 
 def _alone(rows: Sequence[Row]) -> Route:
     """One drafter for all."""
-    return max(map(Route, _names(rows)), key=lambda route: _speedup(routed(rows, route)))
+    return max(map(Route, _names(rows)), key=lambda route: speedup_of(routed(rows, route)))
 
 
 def _by_threshold(rows: Sequence[Row]) -> Route:
@@ -83,7 +83,7 @@ def _by_threshold(rows: Sequence[Row]) -> Route:
         for low, high in pairwise(values):
             pairs = [(a, b) for a, b in product(_names(rows), repeat=2) if a != b]
             routes += [Route(below, above, feature, (low + high) / 2) for below, above in pairs]
-    return max(routes, key=lambda route: _speedup(routed(rows, route)))
+    return max(routes, key=lambda route: speedup_of(routed(rows, route)))
 
 
 def _by_kind(rows: Sequence[Row]) -> Route:
@@ -106,7 +106,7 @@ def learned(rows: Sequence[Row]) -> Route:
         for held in (set(prompts[i::FOLDS]) for i in range(min(FOLDS, len(prompts)))):
             others = [row for row in rows if prompt_of(row) not in held]
             taken += routed([row for row in rows if prompt_of(row) in held], family(others))
-        return _speedup(taken)
+        return speedup_of(taken)
 
     families = (_alone, _by_threshold, _by_kind)
     return max(families, key=unseen)(rows) if len(prompts) > 1 else _alone(rows)
@@ -114,15 +114,6 @@ def learned(rows: Sequence[Row]) -> Route:
 
 def _names(rows: Sequence[Row]) -> list[str]:
     return list(dict.fromkeys(row["drafter"] for row in rows))
-
-
-def _speedup(rows: Sequence[Row]) -> float:
-    """As `pooled` has it, of these sums alone: it is asked for of every route that there might be."""
-    tokens, seconds, plain_tokens, plain_seconds = (
-        sum(sum(row[name] for name in names) for row in rows)
-        for names in (("tokens",), ("draft s", "verify s", "other s"), ("plain tokens",), ("plain s",))
-    )
-    return tokens * plain_seconds / (seconds * plain_tokens) if seconds and plain_tokens else 0.0
 
 
 def routed(rows: Sequence[Row], route: Route) -> list[Row]:

@@ -31,8 +31,7 @@ class Engine:
     of ui.text. known: what a race's record says of the pair and the machine. context: tokens a prompt and its answer
     may take. encode: no ids for a text that has no tokens; thinking on, off or as the template has it. check: the
     request as it will run, or RequestRefused. race: None where it only waits, so that it can be stopped; a Known where
-    more is known once it runs; perhaps one Settled at its end; GivenUp where the last argument says so before a lane's
-    first token. part: find_parting. remote: a lane runs on a server.
+    more is known once it runs; perhaps one Settled at its end. part: find_parting. remote: a lane runs on a server.
     theirs: settings that are then no visitor's. offered: the servers that a visitor may choose among, by setting. at:
     the spec with those chosen. still: raises a RemoteFault where a server is gone, or is not what it was.
     """
@@ -44,7 +43,7 @@ class Engine:
     context: Callable[[Any], int]
     encode: Callable[[Any, str, Conversation, bool | None], Sequence[int]]
     check: Callable[[Any, Request], Request]
-    race: Callable[[Any, Request, Callable[[], bool]], Iterator[Wrote | Settled | Known | None]]
+    race: Callable[[Any, Request], Iterator[Wrote | Settled | Known | None]]
     part: Callable[[Any, Request, Sequence[int], Sequence[int]], Parting | None]
     remote: bool = False
     theirs: frozenset[str] = frozenset()

@@ -6,17 +6,17 @@ What the rows say is worked out between two steps, on no lane's clock.
 from __future__ import annotations
 
 import time
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
-from specdemo.decoding.ending import GivenUp
+from specdemo.decoding.given_up import GivenUp, asking
 from specdemo.lab.experiment import LabRefused
 from specdemo.lab.measure import empty, fill
 from specdemo.lab.prompts import prompt_ids
 from specdemo.lab.result import Result
 from specdemo.lab.server_pair import ServerPair
 from specdemo.models.errors import MemoryShort, ModelUnavailable, PairRefused
-from specdemo.race import GIVEN_UP
 from specdemo.ui import worker
 from specdemo.ui.desk import Desk, sentence
 from specdemo.ui.lab_drawn import drawn
@@ -97,22 +97,21 @@ class LabWorker(worker.Worker):
         asked, until = self.order.asked, self._deadline()
         self._tell(result)
         told, stale = time.monotonic(), False
-        GIVEN_UP.set(lambda: self._ends(until))  # this thread's own
         filling = fill(asked.experiment, asked.options, pair, asked.cells, result)
         try:
-            for row in filling:
-                now = time.monotonic()
-                stale = stale or row is not None
-                if row is None and stale and now - told >= SHOW_SECONDS:
-                    self._tell(result)
-                    told, stale = now, False
-                if self._ends(until):
-                    return not result.done
+            with asking(lambda: self._ends(until)), closing(filling):
+                for row in filling:
+                    now = time.monotonic()
+                    stale = stale or row is not None
+                    if row is None and stale and now - told >= SHOW_SECONDS:
+                        self._tell(result)
+                        told, stale = now, False
+                    if self._ends(until):
+                        return not result.done
             return False
         except GivenUp:
             return True
         finally:
-            filling.close()
             self._tell(result)
 
     def _tell(self, result: Result) -> None:

@@ -114,8 +114,7 @@ def _check(pair: Pair, request: Request) -> Request:
     return request
 
 
-def _race(pair: Pair, request: Request, given_up: Callable[[], bool]) -> Iterator[Wrote]:
+def _race(pair: Pair, request: Request) -> Iterator[Wrote]:
     from specdemo.models.text import Detokenizer, spelling
 
-    steps = race(pair, request, given_up=given_up)
-    return spelled(steps, lambda: Detokenizer(pair.tokenizer), lambda one: spelling(pair.tokenizer, one))
+    return spelled(race(pair, request), lambda: Detokenizer(pair.tokenizer), lambda one: spelling(pair.tokenizer, one))

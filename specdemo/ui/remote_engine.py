@@ -5,7 +5,7 @@ Both lanes on servers, or one there and the other one on this machine.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -129,7 +129,7 @@ def _encode(pair: RemotePair, prompt: str, before: Conversation, thinking: bool 
     return ids
 
 
-def _race(pair: Any, request: Request, given_up: Callable[[], bool]) -> Iterator[Wrote | Settled | None]:
+def _race(pair: Any, request: Request) -> Iterator[Wrote | Settled | None]:
     """Both lanes, what came of them, and then what broke one, if anything did."""
     from specdemo.remote import racing
 

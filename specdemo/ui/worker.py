@@ -11,12 +11,12 @@ import queue
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from specdemo.decoding.ending import GivenUp
+from specdemo.decoding.given_up import GivenUp, asking
 from specdemo.decoding.steps import Parting
 from specdemo.metrics import identity_promised
 from specdemo.models.errors import MemoryShort
@@ -262,19 +262,17 @@ class Worker:
 
     def _race(self, pair: Any, request: Request) -> tuple[dict[Lane, list[int]], bool]:
         """Run both lanes to their ends, to `stop` or as long as a run may; the ids and whether it was stopped."""
-        engine, until = self.desk.engine, self._deadline()
+        until = self._deadline()
         emitted: dict[Lane, list[int]] = {lane: [] for lane in Lane}
-        steps = engine.race(pair, request, lambda: self._ends(until))
         try:
-            for one in steps:
-                if one is not None:
-                    self._take(one, request)
-                if isinstance(one, Wrote):
-                    emitted[one.lane].extend(token.id for token in one.step.tokens)
-                if self._ends(until):
-                    return emitted, True
+            with asking(lambda: self._ends(until)), closing(self.desk.engine.race(pair, request)) as steps:
+                for one in steps:
+                    if one is not None:
+                        self._take(one, request)
+                    if isinstance(one, Wrote):
+                        emitted[one.lane].extend(token.id for token in one.step.tokens)
+                    if self._ends(until):
+                        return emitted, True
         except GivenUp:
             return emitted, True
-        finally:
-            steps.close()
         return emitted, False

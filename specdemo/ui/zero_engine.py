@@ -221,7 +221,7 @@ def _raced(pair: Pair, request: Request, until: float, seconds: int) -> Iterator
         yield Parted(find_parting(pair.target, request.prompt_ids, request.params, *emitted.values()))
 
 
-def _race(pair: LentPair, request: Request, given_up: Callable[[], bool]) -> Iterator[Wrote | Known]:
+def _race(pair: LentPair, request: Request) -> Iterator[Wrote | Known]:
     """What the other process tells, spelled here; closing it stops the race there within a step."""
     from specdemo.models.text import Detokenizer, spelling
 

@@ -8,10 +8,10 @@ import pytest
 
 from specdemo import cli
 from specdemo.lab.experiment import LabRefused, Row
-from specdemo.lab.pooled import pooled
+from specdemo.lab.pooled import pooled, speedup_of
 from specdemo.lab.prompt_files import read_set
 from specdemo.lab.result import read
-from specdemo.lab.router import ROUTER, Route, RouterOptions, _speedup, learned
+from specdemo.lab.router import ROUTER, Route, RouterOptions, learned
 from specdemo.prompt_kind import features
 from tests.lab.rows import made, rows_of
 from tests.lab.worlds import World, at_its_own_time
@@ -100,10 +100,10 @@ def test_what_fits_only_what_it_has_seen_is_not_learned() -> None:
     assert learned(found) == Route("a"), "one prompt of a kind says nothing of another one"
 
 
-def test_its_speedup_is_the_pooled_one() -> None:
+def test_the_speedup_that_it_goes_by_is_the_pooled_one() -> None:
     found = rows({"a": (1.5, 1.4, 1.6), "b": (1.1, 1.9, 1.1)})
-    assert _speedup(found) == pytest.approx(pooled(found)["speedup"])
-    assert _speedup([]) == 0.0
+    assert speedup_of(found) == pytest.approx(pooled(found)["speedup"])
+    assert speedup_of([]) == 0.0
 
 
 def test_a_route_that_was_luck_does_not_win() -> None:

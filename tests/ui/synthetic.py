@@ -5,11 +5,12 @@ Its race can be paced, held at any step, made to fail, and says when it was clos
 
 from __future__ import annotations
 
+import itertools
 import random
 import re
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -55,6 +56,17 @@ If order does not matter, `list(set(items))` is shorter, but unordered."""
 def pieces(text: str) -> list[str]:
     """A text cut into what could be tokens; joined they are the text again."""
     return re.findall(r"\s?[^\W\d_]{1,9}|\s?\d|\s?[^\w\s]{1,2}|\s?_|\s", text)
+
+
+def endless_load(loading: threading.Event) -> Callable[..., None]:
+    """An engine's `load` that tells progress until that ends it. loading: set once it has begun."""
+
+    def load(spec: Any, progress: Progress, before: Any) -> None:
+        loading.set()
+        for part in itertools.count():
+            progress(None, f"Loading part {part}")
+
+    return load
 
 
 @dataclass
@@ -109,7 +121,7 @@ class Synthetic:
             context=lambda pair: self.context,
             encode=self._encode,
             check=lambda pair, request: check(_Pair(self.context), request) or request,
-            race=lambda pair, request, given_up: spelled(
+            race=lambda pair, request: spelled(
                 self.race(request), lambda: _Speller(self.words), self.words.__getitem__
             ),
             part=self._part,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -45,7 +45,7 @@ class Speller:
 def engine(pairs: list[ToyPair]) -> Engine:
     """The scripted one, but that it really races: each run the next of these pairs, over tokens they know."""
 
-    def run(pair: Any, request: Request, given_up: Callable[[], bool]) -> Iterator[Wrote]:
+    def run(pair: Any, request: Request) -> Iterator[Wrote]:
         request = replace(request, prompt_ids=(1, 2, 3), max_new_tokens=20, stop_strings=())
         return spelled(race(pairs.pop(0), request), Speller, str)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import threading
 from dataclasses import replace
@@ -14,7 +13,6 @@ import pytest
 from specdemo.lab.experiment import LabRefused
 from specdemo.lab.options import plain
 from specdemo.lab.registry import EXPERIMENTS
-from specdemo.models.progress import Progress
 from specdemo.ui.desk import Desk
 from specdemo.ui.lab import Lab
 from specdemo.ui.lab_brought import LARGEST, brought
@@ -30,6 +28,7 @@ from specdemo.ui.worker import Ended, Refused
 from tests.lab.worlds import World, first
 from tests.threads import one_thread  # noqa: F401
 from tests.ui.lab_world import Held, world_engine
+from tests.ui.synthetic import endless_load
 
 SPEC = ("ngram", "same")
 SHORT = {"kinds": "chat", "per_kind": "2", "gammas": "2", "max_new_tokens": "8"}
@@ -184,13 +183,7 @@ def test_who_leaves_while_a_prompt_is_read_ends_it_within_a_chunk(monkeypatch: p
 
 def test_who_leaves_while_a_pair_loads_frees_the_device() -> None:
     loading = threading.Event()
-
-    def load(spec: object, progress: Progress, before: object) -> object:
-        loading.set()
-        for part in itertools.count():  # until somebody ends it
-            progress(None, f"Loading part {part}")
-
-    desk = Desk(replace(world_engine(), load=load), SPEC, OWN)
+    desk = Desk(replace(world_engine(), load=endless_load(loading)), SPEC, OWN)
     worker, show = LabWorker(desk, LabOrder(OWN_FORM.read("tasks", SHORT), SPEC)).start(), LabShow()
     assert loading.wait(30)
     worker.stop.set()

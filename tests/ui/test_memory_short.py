@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -32,10 +32,10 @@ def test_memory_that_runs_out_in_a_run_is_told_and_the_pair_let_go() -> None:
         loads.append(args)
         return engine.load(*args)
 
-    def run_out(pair: Any, request: Request, given_up: Callable[[], bool]) -> Iterator[Any]:
+    def run_out(pair: Any, request: Request) -> Iterator[Any]:
         if len(loads) == 1:
             raise MemoryShort("The memory of cpu ran out.", "Lower max new tokens.")
-        yield from engine.race(pair, request, given_up)
+        yield from engine.race(pair, request)
 
     desk = Desk(replace(engine, load=load, race=run_out), ("ngram", "same"))
     refused = last_of(desk)

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from specdemo.decoding.ending import GivenUp
+from specdemo.decoding.given_up import GivenUp, asking
 from specdemo.models.pair_options import PairSpec
 from specdemo.models.precision import Precision
 from specdemo.models.progress import silent
@@ -66,6 +66,6 @@ def test_what_drafting_costs_and_how_caches_grow_is_said() -> None:
 
 def test_a_race_is_told_that_nobody_waits_for_it() -> None:
     pair = ToyPair(tokenizer=word_tokenizer(5))
-    with pytest.raises(GivenUp):
-        list(real_engine().race(pair, Request((1, 2, 3)), lambda: True))
+    with asking(lambda: True), pytest.raises(GivenUp):
+        list(real_engine().race(pair, Request((1, 2, 3))))
     assert not pair.target.length and not pair.target_twin.length

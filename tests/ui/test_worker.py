@@ -7,26 +7,26 @@ import json
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from gradio.context import LocalContext
 
-from specdemo.decoding.ending import GivenUp
-from specdemo.models.progress import Progress
+from specdemo.decoding.given_up import refuse_given_up
 from specdemo.race import Lane, Request
 from specdemo.recording import RaceRecord
 from specdemo.request_log import RequestLog, lines_of
 from specdemo.ui.desk import Desk, Loaded
+from specdemo.ui.engine import Engine
 from specdemo.ui.gone import dismiss, told_when_gone
 from specdemo.ui.ledger import Ledger
 from specdemo.ui.runs import Run
 from specdemo.ui.show import Show
 from specdemo.ui.visitors import PUBLIC
 from specdemo.ui.worker import DIED, Began, Ended, Event, Loading, Order, Refused, Waiting, Worker, Wrote
-from tests.ui.synthetic import Synthetic
+from tests.ui.synthetic import Synthetic, endless_load
 
 SECONDS = 10
 SPEC = ("ngram", "same")
@@ -103,42 +103,32 @@ def test_a_run_asked_for_while_loading_starts_when_the_pair_is_ready() -> None:
     assert isinstance(events(worker)[-1], Ended)
 
 
-def test_who_leaves_while_a_pair_loads_frees_the_device() -> None:
-    engine = Synthetic().engine()
-    loading = threading.Event()
-
-    def load(spec: object, progress: Progress, before: object) -> object:
-        loading.set()
-        for part in itertools.count():  # until somebody ends it
-            progress(None, f"Loading part {part}")
-
-    desk = Desk(replace(engine, load=load), SPEC)
+def assert_who_leaves_frees_the_device(engine: Engine, busy: threading.Event) -> None:
+    """busy: set by the engine once it is at what only who leaves ends."""
+    desk = Desk(engine, SPEC)
     worker = Worker(desk, order()).start()
-    assert loading.wait(SECONDS)
+    assert busy.wait(SECONDS)
     worker.stop.set()
     assert events(worker)[-1] == Ended(stopped=True)
-    desk.engine = engine
+    desk.engine = Synthetic().engine()
     assert isinstance(events(Worker(desk, order()).start())[-1], Ended)
+
+
+def test_who_leaves_while_a_pair_loads_frees_the_device() -> None:
+    loading = threading.Event()
+    assert_who_leaves_frees_the_device(replace(Synthetic().engine(), load=endless_load(loading)), loading)
 
 
 def test_who_leaves_while_a_prompt_is_read_frees_the_device() -> None:
-    engine = Synthetic().engine()
     reading = threading.Event()
 
-    def race(pair: object, request: Request, given_up: Callable[[], bool]) -> Iterator[Wrote]:
+    def race(pair: object, request: Request) -> Iterator[Wrote]:
         reading.set()
-        while not given_up():  # until somebody ends it
-            pass
-        raise GivenUp
+        while True:  # until somebody ends it
+            refuse_given_up()
         yield
 
-    desk = Desk(replace(engine, race=race), SPEC)
-    worker = Worker(desk, order()).start()
-    assert reading.wait(SECONDS)
-    worker.stop.set()
-    assert events(worker)[-1] == Ended(stopped=True)
-    desk.engine = engine
-    assert isinstance(events(Worker(desk, order()).start())[-1], Ended)
+    assert_who_leaves_frees_the_device(replace(Synthetic().engine(), race=race), reading)
 
 
 def test_refusals_are_sentences() -> None:
@@ -174,7 +164,7 @@ def test_who_leaves_as_the_turn_comes_takes_no_device(monkeypatch: pytest.Monkey
 def test_a_thread_that_dies_of_what_is_no_exception_is_told_and_holds_nothing() -> None:
     script = Synthetic()
     engine = script.engine()
-    desk = Desk(replace(engine, race=lambda pair, request, given_up: sys.exit(3)), SPEC)
+    desk = Desk(replace(engine, race=lambda pair, request: sys.exit(3)), SPEC)
     worker = Worker(desk, order()).start()
     assert events(worker)[-1] == Refused("failed", {"message": DIED})
     desk.engine = engine

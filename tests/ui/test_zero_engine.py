@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,6 @@ import gradio as gr
 import pytest
 
 import app
-from specdemo.decoding.ending import never
 from specdemo.models.errors import PairRefused
 from specdemo.models.hub_token import HubToken
 from specdemo.models.pair import load_pair
@@ -111,7 +110,7 @@ def test_a_run_asks_for_few_seconds_and_the_next_one_for_what_was_measured(spec:
 def test_stop_closes_the_generator_in_the_other_process(lent: tuple[Forked, Engine], spec: PairSpec) -> None:
     gpu, engine = lent
     pair = engine.load(spec, lambda *_: None, None)
-    steps = engine.race(pair, Request((5, 6, 7), max_new_tokens=400), never)
+    steps = engine.race(pair, Request((5, 6, 7), max_new_tokens=400))
     while not isinstance(next(steps), Wrote):
         pass
     steps.close()
@@ -167,7 +166,7 @@ def test_a_run_ends_itself_before_its_process_is_ended(
 def test_a_process_that_is_killed_is_a_sentence(lent: tuple[Forked, Engine], spec: PairSpec) -> None:
     gpu, engine = lent
     pair = engine.load(spec, lambda *_: None, None)
-    steps = engine.race(pair, Request((5, 6, 7), max_new_tokens=400), never)
+    steps = engine.race(pair, Request((5, 6, 7), max_new_tokens=400))
     next(steps)
     os.kill(gpu.process.pid, signal.SIGKILL)
     with pytest.raises(RequestRefused, match="took the GPU back before the run had ended"):
@@ -243,7 +242,7 @@ def test_over_the_real_package_where_there_is_no_zero_gpu_it_runs_here_and_warms
     assert events(engine, spec)[-1] == Ended(stopped=False)
     assert asked == [zero.WARM_UP, 24]
     assert engine.facts(engine.load(spec, lambda *_: None, None))[-1] == ("zero.lent", {})
-    steps = engine.race(engine.load(spec, lambda *_: None, None), Request((5, 6), max_new_tokens=400), never)
+    steps = engine.race(engine.load(spec, lambda *_: None, None), Request((5, 6), max_new_tokens=400))
     while not isinstance(next(steps), Wrote):
         pass
     steps.close()
@@ -256,9 +255,9 @@ def test_a_run_has_its_visitors_context() -> None:
     engine = script.engine()
     whose.set("Ann")
 
-    def looking(pair: Any, request: Request, given_up: Callable[[], bool]) -> Iterator[Any]:
+    def looking(pair: Any, request: Request) -> Iterator[Any]:
         seen.append(whose.get(None))
-        yield from engine.race(pair, request, given_up)
+        yield from engine.race(pair, request)
 
     events(replace(engine, race=looking), ("ngram", "same"))
     assert seen == ["Ann"]
