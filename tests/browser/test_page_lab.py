@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from specdemo.lab.result import read
-from tests.browser.conftest import PATIENCE, Demo, serve
+from tests.browser.conftest import PATIENCE, Demo
 from tests.browser.test_page_accessible import violations
 from tests.ui.lab_world import Held, answered, world_engine
 from tests.ui.synthetic import Synthetic
@@ -19,45 +19,42 @@ from tests.ui.synthetic import Synthetic
 pytestmark = pytest.mark.browser
 
 
-def test_an_experiment_is_run_cancelled_resumed_and_kept(open_page: Callable[..., Page], tmp_path: Path) -> None:
+def test_an_experiment_is_run_cancelled_resumed_and_kept(
+    served: Callable[..., Demo], open_page: Callable[..., Page], tmp_path: Path
+) -> None:
     world = Held(hold_at=60)
-    served = serve(world_engine(world), ("ngram", "same"), Synthetic())
-    demo = next(served)
-    try:
-        page = open_page(demo.url)
-        page.wait_for_selector(".sd-pair[data-state=ready]")
-        page.get_by_role("button", name="Lab", exact=True).click()
-        expect(page.locator("#sd-prompt")).to_be_hidden()
-        expect(page.locator("[data-lab=question]")).to_contain_text("on each kind of prompt")
-        page.locator("#sd-lab-gammas").fill("99")
-        expect(page.locator("[data-lab=plan]")).to_contain_text("take a whole number from 0 to 16")
-        page.locator("#sd-lab-gammas").fill("2")
-        page.locator("#sd-lab-max_new_tokens").fill("8")
-        _brings_prompts(page, tmp_path / "mine.jsonl")
-        expect(page.locator("[data-lab=plan]")).to_have_text("6 rows")
-        assert violations(page) == []
-        page.locator("[data-lab=run]").click()
-        assert world.held.wait(PATIENCE / 1000)
-        expect(page.locator("#sd-run")).to_be_disabled()
-        page.locator("[data-lab=cancel]").click()
-        (worker,) = demo.built._workers.values()
-        assert worker.stop.wait(PATIENCE / 1000)
-        world.go.set()
-        expect(page.locator("[data-lab=told]")).to_contain_text("Cancelled.")
-        progress = page.locator("[data-lab=progress]")
-        expect(progress).to_have_text(re.compile(r"^[1-5] of 6 rows$"))
-        page.locator("[data-lab=resume]").click()
-        expect(page.locator("[data-lab=told]")).to_contain_text("Done.")
-        expect(progress).to_have_text("6 of 6 rows")
-        expect(page.locator("[data-lab=tabled] tbody tr")).to_have_count(7)
-        expect(page.locator(".sd-lab-chart svg")).to_have_count(1)
-        assert violations(page) == []
-        kept = _downloads(page, tmp_path)
-        _loads_again(page, demo, kept["json"], tmp_path)
-        _votes(page, tmp_path / "answers.json")
-    finally:
-        world.go.set()
-        next(served, None)
+    demo = served(world_engine(world), ("ngram", "same"), Synthetic())
+    page = open_page(demo.url)
+    page.wait_for_selector(".sd-pair[data-state=ready]")
+    page.get_by_role("button", name="Lab", exact=True).click()
+    expect(page.locator("#sd-prompt")).to_be_hidden()
+    expect(page.locator("[data-lab=question]")).to_contain_text("on each kind of prompt")
+    page.locator("#sd-lab-gammas").fill("99")
+    expect(page.locator("[data-lab=plan]")).to_contain_text("take a whole number from 0 to 16")
+    page.locator("#sd-lab-gammas").fill("2")
+    page.locator("#sd-lab-max_new_tokens").fill("8")
+    _brings_prompts(page, tmp_path / "mine.jsonl")
+    expect(page.locator("[data-lab=plan]")).to_have_text("6 rows")
+    assert violations(page) == []
+    page.locator("[data-lab=run]").click()
+    assert world.held.wait(PATIENCE / 1000)
+    expect(page.locator("#sd-run")).to_be_disabled()
+    page.locator("[data-lab=cancel]").click()
+    (worker,) = demo.built._workers.values()
+    assert worker.stop.wait(PATIENCE / 1000)
+    world.go.set()
+    expect(page.locator("[data-lab=told]")).to_contain_text("Cancelled.")
+    progress = page.locator("[data-lab=progress]")
+    expect(progress).to_have_text(re.compile(r"^[1-5] of 6 rows$"))
+    page.locator("[data-lab=resume]").click()
+    expect(page.locator("[data-lab=told]")).to_contain_text("Done.")
+    expect(progress).to_have_text("6 of 6 rows")
+    expect(page.locator("[data-lab=tabled] tbody tr")).to_have_count(7)
+    expect(page.locator(".sd-lab-chart svg")).to_have_count(1)
+    assert violations(page) == []
+    kept = _downloads(page, tmp_path)
+    _loads_again(page, demo, kept["json"], tmp_path)
+    _votes(page, tmp_path / "answers.json")
 
 
 def _brings_prompts(page: Page, file: Path) -> None:
