@@ -96,9 +96,9 @@ LAB = {
     ),
     "lab.o.policies": ("Draft-length policies", "草稿长度策略", "草稿長度策略"),
     "lab.o.policies.about": (
-        "Each with each draft length. Fixed shows what one γ is worth; races begin with “while one more pays”.",
-        "每种策略配每种草稿长度。“固定”显示某个 γ 值多少；竞速默认用“再多一个仍划算时”。",
-        "每種策略配每種草稿長度。「固定」顯示某個 γ 值多少；競速預設用「再多一個仍划算時」。",
+        "Fixed with each draft length, the others with the longest at most; races begin with “while one more pays”.",
+        "“固定”配每种草稿长度，其他策略至多用其中最长的；竞速默认用“再多一个仍划算时”。",
+        "「固定」配每種草稿長度，其他策略至多用其中最長的；競速預設用「再多一個仍划算時」。",
     ),
     "lab.o.policy": ("Draft-length policy", "草稿长度策略", "草稿長度策略"),
     "lab.o.policy.about": (
