@@ -165,6 +165,32 @@ def new_head(target: PreTrainedModel, draft_ids: Tensor, aux: int, intermediate:
     return head.to(target.device)
 
 
+GATE, DOWN = "layers.0.mlp.gate_proj.weight", "layers.0.mlp.down_proj.weight"
+
+
+def mlp_units(weights: dict[str, Tensor]) -> int:
+    """Units of the MLP of a head's state dict."""
+    return weights[GATE].shape[0]
+
+
+def widened(weights: dict[str, Tensor], head: TrainableHead) -> dict[str, Tensor]:
+    """A smaller head's state dict as one of `head`, which has as many units in its MLP or more.
+
+    The new units read what a fresh head's would and are written nowhere yet (their columns of down_proj are zero), so
+    that `head` says what the smaller one said (Chen et al. 2016, arXiv 1511.05641). Raises ValueError for fewer units.
+    """
+    had, has = mlp_units(weights), head.shape.intermediate
+    if has < had:
+        raise ValueError(f"The head that training goes on from has {had:,} units in its MLP: ask for as many or more.")
+    grown = dict(weights)
+    for name, fresh in head.state_dict().items():
+        if name == DOWN:
+            grown[name] = torch.cat([weights[name], torch.zeros_like(fresh[:, had:])], dim=1)
+        elif ".mlp." in name:
+            grown[name] = torch.cat([weights[name], fresh[had:]])
+    return grown
+
+
 def _start_from_last_layer(head: TrainableHead, target: PreTrainedModel) -> None:
     """Copy what has the same name and shape; of q, k and v the half that reads the feature."""
     decoder = target.get_decoder()

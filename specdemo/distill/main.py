@@ -40,6 +40,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     train.add_argument(
         "--from-head", type=Path, metavar="FOLDER", help="begin with an exported head, where there is no checkpoint"
     )
+    train.add_argument(
+        "--mlp", type=int, metavar="UNITS", help="in the head's MLP: more than the head that it began with had widen it"
+    )
     train.add_argument("--vocabulary", type=int, default=6144, help="tokens that the head can draft (%(default)s)")
     train.add_argument("--longest", type=int, default=768, metavar="TOKENS", help="a row is cut here (%(default)s)")
     train.add_argument("--steps", type=int, default=2000, help="optimiser steps in all (%(default)s)")
@@ -122,10 +125,10 @@ def train(args: argparse.Namespace) -> int:
     from tqdm import tqdm
 
     from specdemo.distill.export import read_head
-    from specdemo.distill.head_model import new_head
+    from specdemo.distill.head_model import mlp_units, new_head, widened
     from specdemo.distill.hidden import HiddenStore, Listener, examples, fill, layers_to_read
     from specdemo.distill.target import load_target
-    from specdemo.distill.train import Recipe, Trainer, drafted_ids
+    from specdemo.distill.train import Recipe, Trainer, drafted_ids, read_checkpoint
 
     model, tokenizer, _ = load_target(args.target, threads=args.threads)
     layers = layers_to_read(model, args.layers)
@@ -134,14 +137,15 @@ def train(args: argparse.Namespace) -> int:
         print(f"hidden states of {done:,} of {total:,} tokens", file=sys.stderr)
     rows = examples(store, args.corpus, args.longest)
     checkpoint = args.work / CHECKPOINT
-    weights = None
-    if args.from_head and not checkpoint.exists():
+    resumes, weights = checkpoint.exists(), None
+    if args.from_head and not resumes:
         weights, ids = read_head(args.from_head, layers)
     else:
         ids = drafted_ids(checkpoint, rows, model, tokenizer, args.vocabulary)
-    head = new_head(model, ids, len(layers))
+    before = read_checkpoint(checkpoint)["head"] if resumes else weights
+    head = new_head(model, ids, len(layers), args.mlp or (before and mlp_units(before)))
     if weights:
-        head.load_state_dict(weights)
+        head.load_state_dict(widened(weights, head))
     recipe = Recipe(
         args.steps,
         args.batch,

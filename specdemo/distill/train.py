@@ -19,7 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from specdemo.distill.head_model import TrainableHead
+from specdemo.distill.head_model import TrainableHead, mlp_units
 from specdemo.distill.hidden import Batch, Example, collate
 
 
@@ -119,6 +119,11 @@ class Trainer:
         if not torch.equal(state["draft_ids"], self.draft_ids.cpu()):
             raise ValueError(
                 f"{self.checkpoint} was trained with another draft vocabulary: give this run a folder of its own."
+            )
+        if mlp_units(state["head"]) != self.head.shape.intermediate:
+            raise ValueError(
+                f"{self.checkpoint} was trained with {mlp_units(state['head']):,} units in its MLP: ask for as "
+                "many, or give this run a folder of its own."
             )
         self.head.load_state_dict(state["head"])
         self.optimiser.load_state_dict(state["optimiser"])

@@ -24,7 +24,7 @@ from specdemo.distill import main
 from specdemo.distill.batch import BatchDecoder
 from specdemo.distill.corpus import CorpusWriter, Header, Row
 from specdemo.distill.export import Card, export_head
-from specdemo.distill.head_model import HeadShape, TrainableHead, new_head
+from specdemo.distill.head_model import HeadShape, TrainableHead, mlp_units, new_head, widened
 from specdemo.distill.hidden import Example, HiddenStore, Listener, examples, fill
 from specdemo.distill.train import (
     LOSSES,
@@ -289,6 +289,42 @@ def test_training_goes_on_from_an_exported_head(target: LlamaForCausalLM, corpus
     assert "reads layers [1, 2]" in capsys.readouterr().err
     assert command(["train", *options, *third, "--from-head", str(tmp_path)]) == 1
     assert "no head that training could go on from" in capsys.readouterr().err
+
+
+def test_a_wider_mlp_begins_by_saying_what_the_narrower_one_says(target: LlamaForCausalLM):
+    narrow, wide = (new_head(target, torch.arange(40), 3, units) for units in (24, 56))
+    wide.load_state_dict(widened(narrow.state_dict(), wide))
+    hidden, embeddings = torch.randn(2, 9, 3 * narrow.shape.width), torch.randn(2, 11, narrow.shape.width)
+    rows = torch.arange(9).expand(2, -1)
+    for one, other in zip(*(head.unroll(hidden, embeddings, rows, 2) for head in (narrow, wide)), strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_the_commands_widen_a_head_and_go_on_with_its_width(
+    target: LlamaForCausalLM, corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    target.save_pretrained(tmp_path / "target")
+    word_tokenizer(64).save_pretrained(tmp_path / "target")
+    options = ["--target", str(tmp_path / "target"), "--corpus", str(corpus), "--layers", "1,2", "--vocabulary", "40"]
+    narrow, wide = (["--work", str(tmp_path / name)] for name in ("narrow", "wide"))
+    assert command(["train", *options, *narrow, "--steps", "20"]) == 0
+    head = str(tmp_path / "head")
+    assert command(["export", *options[:2], *narrow, head]) == 0
+    units = mlp_units(load_file(tmp_path / "head" / "model.safetensors"))
+    fewer = ["--from-head", head, "--mlp", str(units - 1)]
+    assert command(["train", *options, *wide, *fewer]) == 1
+    assert f"has {units} units in its MLP: ask for as many or more" in capsys.readouterr().err
+    more = ["--from-head", head, "--mlp", str(units + 8)]
+    assert command(["train", *options, *wide, *more, "--steps", "1", "--learning-rate", "0"]) == 0
+    said = [read_checkpoint(tmp_path / name / main.CHECKPOINT) for name in ("narrow", "wide")]
+    assert [mlp_units(state["head"]) for state in said] == [units, units + 8]
+    assert command(["train", *options, *narrow, "--mlp", str(units + 8)]) == 1
+    assert f"was trained with {units} units in its MLP" in capsys.readouterr().err
+    assert command(["train", *options, *wide, "--steps", "4"]) == 0, "as many as its checkpoint has, unasked"
+    learnt = read_checkpoint(tmp_path / "wide" / main.CHECKPOINT)["head"]["layers.0.mlp.down_proj.weight"]
+    assert (learnt[:, units:] != 0).any()
+    assert command(["export", *options[:2], *wide, head]) == 0
+    load_head(find_head(head), target.config, target.get_input_embeddings().weight.detach(), 64)
 
 
 def test_what_cannot_be_trained_or_exported_is_a_sentence(corpus: Path, tmp_path: Path, capsys):
