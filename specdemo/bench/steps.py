@@ -152,7 +152,7 @@ def _draft_step(head: Drafter, hidden: Tensor, runner: Runner, ids: list[int]) -
     sampler = Sampler(GREEDY, runner.vocab_size, runner.device, prompt)
 
     def draw(logits: Tensor, drafted: object) -> tuple[Tensor, Tensor]:
-        q = sampler.draft(logits, drafted)
+        q = sampler.draft(logits, drafted).p
         token = q.argmax()
         return token, q[token]
 

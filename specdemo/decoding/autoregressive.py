@@ -50,7 +50,7 @@ def autoregressive(
 
 def draw_one(sampler: Sampler, logits: Tensor, position: int) -> tuple[Tensor, Tensor, Tensor]:
     """Draw the token [1] that stands at `position` from logits [1, vocab]; p [] as sampled, p_raw [] before that."""
-    logits = logits[0].float()
-    p = sampler.after(logits, drafted=())
-    token = sampler.draw(p, Stream.TARGET, position) if sampler.params.temperature else argmax(p)
-    return token[None], p[token].double(), logits.softmax(-1)[token].double()
+    row = sampler.after(logits[0].float(), drafted=())
+    warm = sampler.params.temperature > 0
+    token = sampler.draw(row.p, Stream.TARGET, position, places=row.places) if warm else argmax(row.p)
+    return token[None], row.p[token].double(), row.raw(token).double()

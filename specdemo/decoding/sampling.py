@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import IntEnum
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -86,6 +86,16 @@ def _as_uniform(bits: Tensor) -> Tensor:
 
 def _as_exponential(bits: Tensor) -> Tensor:
     return _as_uniform(bits).neg_().log1p_().neg_()
+
+
+def _exponential_here(bits: np.ndarray) -> np.ndarray:
+    """`_as_exponential` to the bit, of a few on a CPU."""
+    x = bits.astype(np.float32)
+    x += 0.5
+    x *= -(2.0**-31)
+    np.maximum(x, -(1 - 2.0**-24), out=x)
+    torch.from_numpy(x).log1p_()  # numpy's rounds otherwise
+    return np.negative(x, out=x)
 
 
 def uniform_bits(keys: list[tuple[int, int]], ids: Tensor) -> Tensor:
@@ -169,21 +179,28 @@ def _nucleus_threshold(p: Tensor, top_p: float) -> Tensor:
     return descending.gather(-1, last.clamp(min=0))
 
 
-def truncate_row(p: np.ndarray, params: SamplingParams) -> None:
+def truncate_row(p: np.ndarray, params: SamplingParams) -> tuple[np.ndarray | None, float]:
     """`truncate`, in place, of one row p [vocab] on a CPU, where numpy picks a few hundred of 49,152 in microseconds.
 
-    What is left is a small array from the first cut on, and a row's bits cannot depend on the rows beside it.
+    Returns the places that are kept, None for all, and their mass, which times the new p is the old one. What is left
+    is a small array from the first cut on, and a row's bits cannot depend on the rows beside it.
     """
-    ids, left = None, p
+    ids, left, kept = None, p, 1.0
     if p[0] != p[0]:  # no numbers: softmax spreads one to all, and whoever looks at p finds it
-        return
+        return ids, kept
     for cut in _cuts(params, len(p)):
         some = cut(left)
         ids, left = some if ids is None else ids[some], left[some]
-        left /= left.sum()
+        mass = left.sum()
+        left /= mass
+        kept *= float(mass)
     if ids is not None:
         p.fill(0)
         p[ids] = left
+    return ids, kept
+
+
+LIKELY = 5.0  # times as likely as each token is in a row that favours none
 
 
 def _cuts(params: SamplingParams, vocab: int) -> Iterator[Callable[[np.ndarray], np.ndarray]]:
@@ -198,15 +215,36 @@ def _cuts(params: SamplingParams, vocab: int) -> Iterator[Callable[[np.ndarray],
 
 def _nucleus(p: np.ndarray, top_p: float) -> np.ndarray:
     """The places of the smallest set of mass >= top_p, and of what is as likely as its last."""
-    # all that are under this together weigh less than 1 - top_p: the nucleus lies within the others
-    some = np.flatnonzero(p >= (1 - top_p) / len(p))
-    likely = p[some]  # by places: a third of what it takes by a mask
-    descending = np.sort(likely)[::-1]
-    before = descending.cumsum() - descending
-    return some[likely >= descending[max(np.count_nonzero(before < top_p) - 1, 0)]]
+    # Most rows have it among their few likeliest. Else: all that are under the second floor together weigh less than
+    # 1 - top_p, so that it lies within the others.
+    for floor in (LIKELY / len(p), (1 - top_p) / len(p)):
+        some = np.flatnonzero(p >= floor)
+        likely = p[some]  # by places: a third of what it takes by a mask
+        descending = np.sort(likely)[::-1]
+        mass = descending.cumsum()
+        if len(mass) and mass[-1] >= top_p:
+            break
+    return some[likely >= descending[max(np.count_nonzero(mass - descending < top_p) - 1, 0)]]
 
 
 # --- The lane's sampler ----------------------------------------------------------------------------------------------
+
+
+class Row(NamedTuple):
+    """What one position's logits come to. p [vocab]: what is sampled from.
+
+    kept: the mass that p was cut from, where before the cut stood what the logits alone say; else None. places: where p
+    is not 0, where the cut has found them.
+    """
+
+    logits: Tensor
+    p: Tensor
+    kept: float | None = None
+    places: np.ndarray | None = None
+
+    def raw(self, token: Tensor | int) -> Tensor:
+        """Chance [] of the token [] by the logits alone: before temperature, penalty and cuts."""
+        return self.logits.softmax(-1)[token] if self.kept is None else self.p[token] * self.kept
 
 
 class Sampler:
@@ -228,37 +266,59 @@ class Sampler:
         if self.seen is not None:
             self.seen[torch.tensor(tokens).to(self.seen.device, non_blocking=True)] = True
 
-    def after(self, logits: Tensor, drafted: Iterable[Tensor]) -> Tensor:
-        """p [vocab] from the logits [vocab] that stand after what was emitted and these drafted tokens."""
+    def after(self, logits: Tensor, drafted: Iterable[Tensor]) -> Row:
+        """Of the logits [vocab] that stand after what was emitted and these drafted tokens."""
         return self._row(logits, drafted, self.params.temperature)
 
     def target(self, logits: Tensor, drafted: Tensor) -> Tensor:
         """p [k + 1, vocab] from logits [k + 1, vocab]; row i stands after the drafted tokens [k] before it."""
-        return self._distribution(self._penalised(logits, drafted), self.params.temperature)
+        return self._distribution(self._penalised(logits, drafted), self.params.temperature)[0]
 
     def likeliest(self, logits: Tensor, drafted: Tensor) -> Tensor:
         """Ids [k + 1] that `target` is certain of at temperature 0."""
         return argmax(self._penalised(logits, drafted))
 
-    def draft(self, logits: Tensor, drafted: Iterable[Tensor], among: Pruned | None = None) -> Tensor:
-        """q [n] from the drafter's logits [n], all or `among` the vocabulary's, after the round's drafted tokens."""
+    def draft(self, logits: Tensor, drafted: Iterable[Tensor], among: Pruned | None = None) -> Row:
+        """Of the drafter's logits [n], all or `among` the vocabulary's, after the drafted tokens; its p is q."""
         return self._row(logits.float(), drafted, self.params.drafting, among)
 
     def ids_of(self, among: Pruned | None) -> Tensor:
         """The ids, as int32, that noise for all tokens or for those `among` them is a function of."""
         return self.ids if among is None else among.short_ids
 
-    def draw(self, weights: Tensor, stream: Stream, counter: int, among: Pruned | None = None) -> Tensor:
-        """Index [] drawn from unnormalised weights [n], of all ids or of those `among` them, by their noise."""
-        ids = self.ids_of(among)
-        ((first, second),) = keys = noise_keys(self.params.seed, stream, [counter])
-        if weights.device.type != "cpu":
-            return race_winner(weights, exponential(keys, ids)[0])
-        # what weighs nothing never wins, and after top-p a few hundred are left: finding them would wait for a device;
-        # numpy, because a dozen operations on so few cost what it costs to begin them
-        left = np.flatnonzero(weights.numpy() != 0)
-        noise = _as_exponential(torch.from_numpy(_hash(ids.numpy()[left], first, second)))
-        return torch.from_numpy(left)[race_winner(torch.from_numpy(weights.numpy()[left]), noise)]
+    def draw(
+        self,
+        weights: Tensor,
+        stream: Stream,
+        counter: int,
+        among: Pruned | None = None,
+        places: np.ndarray | None = None,
+    ) -> Tensor:
+        """Index [] drawn from unnormalised weights [n], of all ids or of those `among` them, by their noise.
+
+        places: where the weights are not 0, where somebody knows.
+        """
+        if weights.device.type == "cpu":
+            return torch.tensor(self.draw_here(weights, stream, counter, among, places))
+        return race_winner(weights, exponential(noise_keys(self.params.seed, stream, [counter]), self.ids_of(among))[0])
+
+    def draw_here(
+        self,
+        weights: Tensor,
+        stream: Stream,
+        counter: int,
+        among: Pruned | None = None,
+        places: np.ndarray | None = None,
+    ) -> int:
+        """`draw` on a CPU.
+
+        What weighs nothing never wins, and after top-p a few hundred are left: finding them would wait for a device. In
+        numpy, because two dozen operations on so few cost what it costs to begin them.
+        """
+        left = np.flatnonzero(weights.numpy() != 0) if places is None else places
+        ((first, second),) = noise_keys(self.params.seed, stream, [counter])
+        noise = _exponential_here(_hash(self.ids_of(among).numpy()[left], first, second))
+        return int(left[(weights.numpy()[left] / noise).argmax()])
 
     def scores(self, logits: Tensor, position: int) -> Tensor:
         """What decides the draw at a position before truncation: [1, vocab] logits over temperature plus the noise."""
@@ -277,28 +337,30 @@ class Sampler:
         ids = torch.arange(n, dtype=torch.int32, device=self.ids.device)
         return uniform(noise_keys(self.params.seed, stream, [counter]), ids)[0]
 
-    def _row(
-        self, logits: Tensor, drafted: Iterable[Tensor], temperature: float, among: Pruned | None = None
-    ) -> Tensor:
+    def _row(self, logits: Tensor, drafted: Iterable[Tensor], temperature: float, among: Pruned | None = None) -> Row:
+        penalised = logits
         if self.seen is not None:
             seen = self.seen.clone()
             for token in drafted:
                 seen[token[None]] = True
             seen = seen if among is None else seen[among.ids]
-            logits = penalise(logits, seen, self.params.repetition_penalty)
-        return self._distribution(logits[None], temperature)[0]
+            penalised = penalise(logits, seen, self.params.repetition_penalty)
+        p, cuts = self._distribution(penalised[None], temperature)
+        places, kept = cuts[0] if cuts else (None, None)
+        return Row(logits, p[0], kept if temperature == 1 and self.seen is None else None, places)
 
-    def _distribution(self, logits: Tensor, temperature: float) -> Tensor:
+    def _distribution(
+        self, logits: Tensor, temperature: float
+    ) -> tuple[Tensor, list[tuple[np.ndarray | None, float]] | None]:
+        """p [rows, vocab], and what `truncate_row` tells of each row; None where telling would wait for a device."""
         if temperature == 0:
-            return one_hot(logits, argmax(logits))
+            return one_hot(logits, argmax(logits)), None
         p = (logits if temperature == 1 else logits / temperature).softmax(-1)
         if not self.params.truncates:
-            return p
+            return p, [(None, 1.0)] * len(p)
         if p.device.type != "cpu":
-            return truncate(p, self.params)
-        for row in p.numpy():
-            truncate_row(row, self.params)
-        return p
+            return truncate(p, self.params), None
+        return p, [truncate_row(row, self.params) for row in p.numpy()]
 
     def _penalised(self, logits: Tensor, drafted: Tensor) -> Tensor:
         if self.seen is None:

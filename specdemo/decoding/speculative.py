@@ -24,7 +24,7 @@ from specdemo.decoding.policy import Fixed, Policy
 from specdemo.decoding.runner import Runner, on_device, prefill, read_together
 from specdemo.decoding.sampling import Sampler
 from specdemo.decoding.steps import Drafted, Origin, Rule, Step, Token, Verdict, Why
-from specdemo.decoding.verification import Judgement
+from specdemo.decoding.verification import Judgement, of
 
 RESIDUAL_TOP = 5  # tokens of the residual that a step keeps
 
@@ -99,22 +99,9 @@ def speculative(
 def _judge(dice: Dice, logits: Tensor, draft: Draft) -> tuple[Judgement, list[Token], tuple[Drafted, ...]]:
     """Judge a draft of k by the target's logits [k + 1, vocab]: the judgement, the emitted tokens, every verdict."""
     k = len(draft.ids)
-    p, judged = dice.judge(logits, draft)  # p [n, vocab]: n = k + 1, or as many rows as were come to
-    proposed = torch.cat([draft.ids, judged.token])[: len(p)]
-    last = torch.arange(len(p), device=p.device) == judged.accepted
-    emitted = torch.where(last, judged.token, proposed)
-    raw = logits[: len(p)].softmax(-1)
-    q = p.new_ones(k) if draft.q is None else draft.q if draft.q.dim() == 1 else _of(draft.q, draft.ids)
-    tables = (
-        emitted,
-        _of(p, emitted),
-        _of(raw, emitted),
-        _of(p, proposed),
-        draft.ids,
-        q,
-        judged.draws,
-        judged.accepted,
-    )
+    judged, rows = dice.judge(logits, draft)
+    q = logits.new_ones(k) if draft.q is None else draft.q if draft.q.dim() == 1 else of(draft.q, draft.ids)
+    tables = (*rows, draft.ids, q, judged.draws, judged.accepted)
     ids, ps, raws, drafted_ps, drafts, qs, draws, (accepted,) = read_together(*tables)
     accepted = int(accepted)
     refuse_nan("target", *ps, *raws)
@@ -126,11 +113,6 @@ def _judge(dice: Dice, logits: Tensor, draft: Draft) -> tuple[Judgement, list[To
     judgements = [*list(zip(drafted_ps, draws, strict=False))[:reached], *[(None, None)] * k]
     drafted = tuple(Drafted(int(drafts[i]), _verdict(i, accepted), qs[i], *judgements[i]) for i in range(k))
     return judged, tokens, drafted
-
-
-def _of(distribution: Tensor, ids: Tensor) -> Tensor:
-    """Probabilities [n] of ids [n] under distribution [n, vocab]."""
-    return distribution.gather(-1, ids[:, None])[:, 0]
 
 
 def _under_glass(step: Step, judged: Judgement, cut: bool) -> Step:

@@ -82,7 +82,7 @@ class CapturedDraws:
     def _work(self) -> None:
         """Token and q number `at` from the logits; `at` goes on."""
         sampler, among = self._sampler, self._among
-        q = sampler.draft(self._logits, (), among)
+        q = sampler.draft(self._logits, (), among).p
         keys = self._keys.index_select(1, self._at)
         at = race_winner(q, exponential_at(keys, sampler.ids_of(among))[0] if sampler.params.drafting else 1)[None]
         token = at if among is None else among.ids.gather(0, at)

@@ -179,8 +179,8 @@ class _Watch:
             q[token] = 1.0
             tv = kl = None
         else:
-            q = self.sampler.draft(self._logits[i], list(ids[:i]))
-            own = self.raw.draft(self._logits[i], list(ids[:i]))
+            q = self.sampler.draft(self._logits[i], list(ids[:i])).p
+            own = self.raw.draft(self._logits[i], list(ids[:i])).p
             tv, kl = total_variation(raw, own), divergence(raw, own)
         ratio = (p[token] / q[token]).clamp(max=1).item()
         return Seen(expected_acceptance(p, q, rule), ratio, tv, kl)

@@ -64,11 +64,13 @@ def test_judged_row_by_row_and_all_at_once_a_draft_fares_the_same(
     draft = Draft.of(tokens, qs, CPU)
     if one_hot:
         draft = Draft(draft.ids)
-    p, judged = lane.judge(logits, draft)
-    every_p, at_once = lane._at_once(logits, draft)
+    judged, rows = lane.judge(logits, draft)
+    at_once, every = lane._at_once(logits, draft)
     reached = int(at_once.accepted) + 1
     assert (judged.accepted, judged.token) == (at_once.accepted, at_once.token)
-    assert torch.equal(p, every_p[:reached])
+    for name in ("ids", "p", "drafted_p"):
+        assert torch.equal(getattr(rows, name), getattr(every, name)[:reached])
+    torch.testing.assert_close(rows.raw, every.raw[:reached], rtol=1e-5, atol=0)
     assert torch.equal(judged.draws[0], at_once.draws[0, :reached].to(judged.draws.dtype))
     assert (judged.source is None) == (at_once.source is None)
     if judged.source is not None:
@@ -97,5 +99,6 @@ def test_behind_a_refusal_nothing_is_worked_out(rule: Rule, temperature: float) 
     logits = some_logits(0, 3)
     logits[2] = torch.nan
     impossible = logits[0].argmin()[None]
-    p, judged = dice(SamplingParams(temperature=temperature, top_k=5), rule).judge(logits, Draft(impossible.repeat(2)))
-    assert judged.accepted == 0 and len(p) == 1 and p.isfinite().all()
+    draft = Draft(impossible.repeat(2))
+    judged, rows = dice(SamplingParams(temperature=temperature, top_k=5), rule).judge(logits, draft)
+    assert judged.accepted == 0 and all(len(one) == 1 and one.isfinite().all() for one in rows)

@@ -16,7 +16,7 @@ from torch import Tensor
 from specdemo.decoding import speculative as loop
 from specdemo.decoding import verification
 from specdemo.decoding.params import SamplingParams
-from specdemo.decoding.sampling import Sampler, race_winner
+from specdemo.decoding.sampling import Row, Sampler, race_winner
 from specdemo.decoding.steps import Rule
 from specdemo.decoding.verification import Judgement
 from tests.chisquare import power
@@ -193,8 +193,8 @@ def raw_q(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def one_side_unprocessed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The verification's p is softmax(logits)."""
-    for name in ("target", "after"):
-        monkeypatch.setattr(Sampler, name, lambda self, logits, drafted: logits.softmax(-1))
+    monkeypatch.setattr(Sampler, "target", lambda self, logits, drafted: logits.softmax(-1))
+    monkeypatch.setattr(Sampler, "after", lambda self, logits, drafted: Row(logits, logits.softmax(-1)))
 
 
 def one_noise_for_every_round(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -164,7 +164,7 @@ def test_each_row_sees_the_drafted_prefix_before_it(params: SamplingParams, seed
 def test_the_draft_is_processed_as_the_target_is(params: SamplingParams, seed: int, k: int) -> None:
     logits, prompt, drafted = random_logits(seed, k + 1, 12), random_ids(seed, 3, 12), random_ids(seed + 1, k, 12)
     mine = sampler(params, 12, prompt)
-    assert torch.equal(mine.draft(logits[k], list(drafted)), mine.target(logits, drafted)[k])
+    assert torch.equal(mine.draft(logits[k], list(drafted)).p, mine.target(logits, drafted)[k])
 
 
 def test_only_the_draft_has_the_draft_temperature() -> None:
@@ -173,9 +173,9 @@ def test_only_the_draft_has_the_draft_temperature() -> None:
     alone = sampler(SamplingParams(temperature=0.7, top_p=0.8), 40, NOTHING)
     hot = sampler(SamplingParams(temperature=1.5, top_p=0.8), 40, NOTHING)
     assert torch.equal(both.target(logits, NOTHING), alone.target(logits, NOTHING))
-    assert torch.equal(both.draft(logits[0], []), hot.target(logits, NOTHING)[0])
+    assert torch.equal(both.draft(logits[0], []).p, hot.target(logits, NOTHING)[0])
     greedy_draft = sampler(SamplingParams(temperature=0.7, draft_temperature=0.0), 40, NOTHING)
-    assert greedy_draft.draft(logits[0], []).max() == 1
+    assert greedy_draft.draft(logits[0], []).p.max() == 1
 
 
 def test_committed_tokens_are_penalised_from_then_on() -> None:
@@ -209,7 +209,7 @@ def test_a_row_has_the_same_bits_whatever_stands_beside_it(params: SamplingParam
         rows = mine.target(logits, drafted)
         for i in range(k + 1):
             assert torch.equal(mine.target(logits[: i + 1], drafted[:i])[i], rows[i])
-            assert torch.equal(mine.draft(logits[i], list(drafted[:i])), rows[i])
+            assert torch.equal(mine.draft(logits[i], list(drafted[:i])).p, rows[i])
 
 
 def test_tied_tokens_are_kept_or_dropped_together() -> None:
@@ -349,7 +349,9 @@ def test_a_row_on_a_cpu_keeps_what_a_device_keeps(params: SamplingParams, flatne
     whole = truncate(p, params)
     for row, expected in zip(p.numpy(), whole.numpy(), strict=True):
         kept = row.copy()
-        truncate_row(kept, params)
+        places, mass = truncate_row(kept, params)
+        assert places is None or set(np.flatnonzero(kept)) <= set(places)
+        np.testing.assert_allclose(kept[kept > 0] * mass, row[kept > 0], rtol=1e-5)
         assert ((kept > 0) != (expected > 0)).sum() <= 5  # of thousands, by the rounding of their running sum
         np.testing.assert_allclose(kept, expected, atol=1e-5)
 
