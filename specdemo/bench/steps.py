@@ -24,10 +24,13 @@ from specdemo.bench.rows import lane_over_baseline, outside_the_forwards
 from specdemo.bench.sides import run_generate, run_lane
 from specdemo.decoding.autoregressive import autoregressive
 from specdemo.decoding.clock import settle
-from specdemo.decoding.drafter import Drafter, FreeDraw
+from specdemo.decoding.dice import Dice
+from specdemo.decoding.drafter import Drafter
 from specdemo.decoding.ending import Ending, Limits
+from specdemo.decoding.policy import Fixed
 from specdemo.decoding.runner import Output, Runner, prefill
 from specdemo.decoding.sampling import Sampler
+from specdemo.decoding.steps import Rule
 from specdemo.models.allocator import give_back_freed_memory
 from specdemo.models.general_runner import GeneralRunner
 from specdemo.models.loading import load_model
@@ -147,18 +150,14 @@ def _forward_take(runner: Runner, ids: list[int], n: int) -> Callable[[], float]
 
 
 def _draft_step(head: Drafter, hidden: Tensor, runner: Runner, ids: list[int]) -> float:
-    """Seconds of one more drafted token, the draw included."""
+    """Seconds of one more drafted token, drawn as a lane draws it."""
     prompt = torch.tensor(ids, device=runner.device)
-    sampler = Sampler(GREEDY, runner.vocab_size, runner.device, prompt)
-
-    def draw(logits: Tensor, drafted: object) -> tuple[Tensor, Tensor]:
-        q = sampler.draft(logits, drafted).p
-        token = q.argmax()
-        return token, q[token]
+    dice = Dice(Sampler(GREEDY, runner.vocab_size, runner.device, prompt), Rule.SHARED_NOISE, Fixed(DRAFTED))
 
     def propose(gamma: int) -> float:
         head.begin(prompt, 0, hidden, len(ids) + 2 * DRAFTED)
-        return _timed(lambda: head.propose(gamma, FreeDraw(draw)), runner.device)()
+        dice.start(position=len(ids))
+        return _timed(lambda: head.propose(gamma, dice), runner.device)()
 
     return (propose(DRAFTED) - propose(1)) / (DRAFTED - 1)
 

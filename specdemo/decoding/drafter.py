@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -54,27 +54,6 @@ class Draw(Protocol):
 
     def pays(self, alpha: float) -> bool:
         """Whether a drafter that copies should copy one token more (see Policy.pays)."""
-
-
-@dataclass(frozen=True, slots=True)
-class FreeDraw:
-    """Draws by a function, as often as there is room: for whoever asks a drafter without a lane."""
-
-    draw: Callable[[Tensor, Sequence[Tensor]], tuple[Tensor, Tensor] | None]
-
-    def __call__(
-        self, logits: Tensor, drafted: Sequence[Tensor], among: Pruned | None = None
-    ) -> tuple[Tensor, Tensor] | None:
-        """As the function does, which is given logits over the whole vocabulary."""
-        return self.draw(logits if among is None else among.whole(logits), drafted)
-
-    def goes_on(self) -> bool:
-        """Always."""
-        return True
-
-    def pays(self, alpha: float) -> bool:
-        """Always."""
-        return True
 
 
 @dataclass(slots=True)

@@ -15,7 +15,7 @@ from specdemo.bench.random_head import random_head
 from specdemo.decoding.capture import Calls
 from specdemo.decoding.captured import CapturedRunner
 from specdemo.decoding.draft_length import Confidence
-from specdemo.decoding.drafter import Drafter, FreeDraw
+from specdemo.decoding.drafter import Drafter
 from specdemo.decoding.ending import Ending, Limits
 from specdemo.decoding.params import SamplingParams
 from specdemo.decoding.policy import Policy
@@ -28,6 +28,7 @@ from specdemo.drafters.head import HeadDrafter
 from specdemo.drafters.model import ModelDrafter
 from specdemo.drafters.ngram import NgramDrafter
 from specdemo.models.lean import lean_runner
+from tests.free_draw import FreeDraw
 from tests.reads import counted_reads
 from tests.tables import CPU
 from tests.threads import one_thread  # noqa: F401

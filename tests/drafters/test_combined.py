@@ -10,7 +10,7 @@ from torch import Tensor
 
 from specdemo.bench.random_head import random_head
 from specdemo.decoding.autoregressive import autoregressive
-from specdemo.decoding.drafter import Draft, Drafter, Draw, FreeDraw
+from specdemo.decoding.drafter import Draft, Drafter, Draw
 from specdemo.decoding.ending import Ending, Limits
 from specdemo.decoding.params import SamplingParams
 from specdemo.decoding.speculative import speculative
@@ -20,6 +20,7 @@ from specdemo.drafters.model import ModelDrafter
 from specdemo.drafters.ngram import NgramDrafter
 from specdemo.models.general_runner import GeneralRunner
 from specdemo.models.runners import make_runner
+from tests.free_draw import FreeDraw
 from tests.tables import CPU
 from tests.threads import one_thread  # noqa: F401
 from tests.tiny import noised, tiny_llama

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from specdemo.decoding.drafter import FreeDraw
 from specdemo.drafters.model import ModelDrafter
+from tests.free_draw import FreeDraw
 from tests.tables import TableRunner, tables
 from tests.threads import one_thread  # noqa: F401
 
