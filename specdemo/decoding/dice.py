@@ -9,28 +9,37 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from specdemo.decoding import verification
 from specdemo.decoding.drafter import Draft, Pruned
 from specdemo.decoding.policy import Policy
-from specdemo.decoding.sampling import Row, Sampler, Stream, argmax, one_hot
+from specdemo.decoding.runner import read_together
+from specdemo.decoding.sampling import Sampler, Stream, argmax, one_hot
 from specdemo.decoding.steps import Rule
 from specdemo.decoding.verification import Judgement, of
 
 
-class Rows(NamedTuple):
-    """Of the rows that a judgement came to: as many as it accepted and one, or all of k + 1.
+class Judged(NamedTuple):
+    """A round's judgement as numbers: a draft of k, of whose k + 1 rows n were come to.
 
-    ids [n]: the token that stands there in the end. p, raw [n]: its chance as sampled from, and by the logits alone.
-    drafted_p [n]: the chance, as sampled from, of what was drafted there; of the last row's own token behind k of them.
+    accepted: drafted tokens accepted. ids [n]: what stands there in the end; p, raw [n]: its chance as sampled from and
+    by the logits alone. drafts, q [k]: what was drafted, with its chance by the drafter, and drafted_p [n or fewer]
+    as sampled from. draws [n or fewer], chances and source: see Judgement, without its batch.
     """
 
-    ids: Tensor
-    p: Tensor
-    raw: Tensor
-    drafted_p: Tensor
+    accepted: int
+    ids: Sequence[int]
+    p: Sequence[float]
+    raw: Sequence[float]
+    drafts: Sequence[int]
+    q: Sequence[float]
+    drafted_p: Sequence[float]
+    draws: Sequence[float]
+    chances: Tensor | None = None
+    source: Tensor | None = None
 
 
 class Dice:
@@ -89,8 +98,8 @@ class Dice:
         """Stream and counter of the noise that this round's drafted token i is drawn with."""
         return (Stream.TARGET, self.position + i) if self.shared else (Stream.DRAFT, self._round << 8 | i)
 
-    def judge(self, logits: Tensor, draft: Draft) -> tuple[Judgement, Rows]:
-        """The rule's judgement, B = 1, of a draft of k by logits [k + 1, vocab], and what the rows it came to say.
+    def judge(self, logits: Tensor, draft: Draft) -> Judged:
+        """The rule's judgement of a draft of k by logits [k + 1, vocab].
 
         A device judges all rows at once, since asking it whether one stands is a wait; a CPU row by row, and what is
         behind a refusal is never worked out. Block needs every row, and greedily all of them cost less than to begin
@@ -100,83 +109,86 @@ class Dice:
             return self._at_once(logits, draft)
         return self._greedily(logits, draft) if self._greedy and self.shared else self._in_turn(logits, draft)
 
-    def _greedily(self, logits: Tensor, draft: Draft) -> tuple[Judgement, Rows]:
+    def _greedily(self, logits: Tensor, draft: Draft) -> Judged:
         """Shared noise at temperature 0: what `_at_once` finds, of the rows alone that it comes to."""
         best = self.sampler.likeliest(logits, draft.ids)
         accepted = verification.leading((best[:-1] == draft.ids)[None])
         reached = int(accepted) + 1
-        judged = Judgement(accepted, best[reached - 1 : reached], best[None, :-1][:, :reached])
-        return judged, self._rows(one_hot(logits[:reached], best[:reached]), logits[:reached], draft, judged)
+        judgement = Judgement(accepted, best[reached - 1 : reached], best[None, :-1][:, :reached])
+        return _read(one_hot(logits[:reached], best[:reached]), logits[:reached], draft, judgement)
 
-    def _in_turn(self, logits: Tensor, draft: Draft) -> tuple[Judgement, Rows]:
+    def _in_turn(self, logits: Tensor, draft: Draft) -> Judged:
         """Shared noise and rejection as the papers have them: to the bit what `_at_once` finds."""
-        drafted, rows, source = draft.ids.numpy().tolist(), [], None
-        k, ids, draws = len(drafted), [], []
-        uniforms = None if self.shared or not k else self.sampler.uniforms(Stream.ACCEPT, self._round, k)
+        drafts, q = draft.ids.numpy().tolist(), _drafted_q(draft).numpy().tolist()
+        k, rows, ids, draws, source = len(drafts), [], [], [], None
+        uniforms = [] if self.shared or not k else self.sampler.uniforms(Stream.ACCEPT, self._round, k).numpy()
         for i in range(k + 1):
             row = self.sampler.after(logits[i], draft.ids[:i])
-            if uniforms is None:
+            if not len(uniforms):
                 token = self.sampler.draw_here(row.p, Stream.TARGET, self.position + i, places=row.places)
-                draws.append(token)
+                draws.append(float(token))
+            elif i < k and uniforms[i] * np.float32(q[i]) < row.p.numpy()[drafts[i]]:
+                token = drafts[i]
             else:
-                token, source = self._accept_or_draw(row, draft, i, uniforms)
+                source = row.p if i == k else _left(row.p, draft, i)
+                token = self.sampler.draw_here(source, Stream.RESIDUAL, self._round)
             rows.append(row)
             ids.append(token)
-            if i == k or token != drafted[i] or source is not None:
+            if i == k or token != drafts[i] or source is not None:
                 break
-        accepted = len(ids) - 1
-        drawn = torch.tensor(draws[:k], dtype=torch.int64) if uniforms is None else uniforms[: accepted + 1]
-        judged = Judgement(
-            torch.tensor([accepted]),
-            torch.tensor(ids[-1:]),
-            drawn[None],
-            source=None if source is None else source[None],
+        p = [row.p.numpy() for row in rows]
+        return Judged(
+            accepted=len(ids) - 1,
+            ids=ids,
+            p=[float(p[i][token]) for i, token in enumerate(ids)],
+            raw=[float(row.raw(token)) for row, token in zip(rows, ids, strict=True)],
+            drafts=drafts,
+            q=q,
+            drafted_p=[float(p[i][token]) for i, token in enumerate(drafts[: len(p)])],
+            draws=draws[:k] or [float(u) for u in uniforms[: len(ids)]],
+            source=source,
         )
-        return judged, _told(rows, ids, [*drafted, token])
 
-    def _accept_or_draw(self, row: Row, draft: Draft, i: int, uniforms: Tensor) -> tuple[int, Tensor | None]:
-        """The drafted token i where rejection accepts it, else what is drawn in its place, and what that came from."""
-        source = p = row.p
-        if i < len(draft.ids):
-            drafted = draft.ids[i]
-            q = None if draft.q is None else draft.q[i]  # None: the draft was certain
-            if uniforms[i] * (1 if q is None else q[drafted]) < p[drafted]:
-                return int(drafted), None
-            source = verification.without(p, drafted) if q is None else verification.residual(p, q)
-        return self.sampler.draw_here(source, Stream.RESIDUAL, self._round), source
-
-    def _at_once(self, logits: Tensor, draft: Draft) -> tuple[Judgement, Rows]:
+    def _at_once(self, logits: Tensor, draft: Draft) -> Judged:
         """Every row, whether or not it is reached."""
-        p, judged = self._all_rows(logits, draft)
-        return judged, self._rows(p, logits, draft, judged)
-
-    @staticmethod
-    def _rows(p: Tensor, logits: Tensor, draft: Draft, judged: Judgement) -> Rows:
-        """Of the n rows that p and logits [n, vocab] hold."""
-        proposed = torch.cat([draft.ids, judged.token])[: len(p)]
-        last = torch.arange(len(p), device=p.device) == judged.accepted
-        ids = torch.where(last, judged.token, proposed)
-        return Rows(ids, of(p, ids), of(logits.softmax(-1), ids), of(p, proposed))
-
-    def _all_rows(self, logits: Tensor, draft: Draft) -> tuple[Tensor, Judgement]:
-        """p [k + 1, vocab], and the judgement by all of it."""
         k = len(draft.ids)
         p = self.sampler.target(logits, draft.ids)
         if self.shared or not k:
             positions = range(self.position, self.position + k + 1)
             noise = p.new_ones(1) if self._greedy else self.sampler.noise(Stream.TARGET, positions)
-            return p, verification.shared_noise(p[None], draft.ids[None], noise[None])
+            return _read(p, logits, draft, verification.shared_noise(p[None], draft.ids[None], noise[None]))
         q = draft.q if draft.q is not None else torch.zeros_like(p[:k]).scatter_(-1, draft.ids[:, None], 1.0)
         uniforms = self.sampler.uniforms(Stream.ACCEPT, self._round, k)
         noise = p.new_ones(1) if self._greedy else self.sampler.noise(Stream.RESIDUAL, [self._round])
         rule = verification.rejection if self.rule is Rule.REJECTION else verification.block
-        return p, rule(p[None], draft.ids[None], q[None], uniforms[None], noise)
+        return _read(p, logits, draft, rule(p[None], draft.ids[None], q[None], uniforms[None], noise))
 
 
-def _told(rows: Sequence[Row], ids: Sequence[int], proposed: Sequence[int]) -> Rows:
-    """Of rows on a CPU, in each of which one of `ids` stands in the end and one of `proposed`, of which more may be."""
-    p = [row.p.numpy() for row in rows]
-    raws = [row.raw(token) for row, token in zip(rows, ids, strict=True)]
-    chances = ([float(x[token]) for x, token in zip(p, tokens, strict=False)] for tokens in (ids, proposed))
-    emitted, drafted = (torch.tensor(x) for x in chances)
-    return Rows(torch.tensor(ids), emitted, torch.stack(raws), drafted)
+def _drafted_q(draft: Draft) -> Tensor:
+    """The drafter's chance [k] of each token of a draft of k."""
+    if draft.q is None:
+        return torch.ones(len(draft.ids), device=draft.ids.device)
+    return draft.q if draft.q.dim() == 1 else of(draft.q, draft.ids)
+
+
+def _left(p: Tensor, draft: Draft, i: int) -> Tensor:
+    """What p [vocab] leaves to draw from, in place of the refused token i of a draft."""
+    if draft.q is None:  # the draft was certain
+        return verification.without(p, draft.ids[i])
+    return verification.residual(p, draft.q[i])
+
+
+def _read(p: Tensor, logits: Tensor, draft: Draft, judgement: Judgement) -> Judged:
+    """For one wait for the device: of the n rows that p and logits [n, vocab] hold."""
+    last = torch.arange(len(p), device=p.device) == judgement.accepted
+    ids = torch.where(last, judgement.token, torch.cat([draft.ids, judgement.token])[: len(p)])
+    reached = draft.ids[: len(p)]
+    raw = of(logits.softmax(-1), ids)
+    drafted_p, q = of(p[: len(reached)], reached), _drafted_q(draft)
+    (accepted,), ids, drafts, *chances = read_together(
+        judgement.accepted, ids, draft.ids, of(p, ids), raw, q, drafted_p, judgement.draws
+    )
+    ids, drafts = ([int(token) for token in some] for some in (ids, drafts))
+    p, raw, q, drafted_p, draws = chances
+    ways, source = (None if one is None else one[0] for one in (judgement.chances, judgement.source))
+    return Judged(int(accepted), ids, p, raw, drafts, q, drafted_p, draws, ways, source)

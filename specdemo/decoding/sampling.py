@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import IntEnum
+from functools import lru_cache
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -46,9 +47,14 @@ def _signed(x: int) -> int:
     return x - (1 << 32) if x >> 31 else x
 
 
+@lru_cache(maxsize=64)
+def _base(seed: int, stream: Stream) -> int:
+    return _mix((seed & _M64) ^ _mix(stream * 0x9E3779B97F4A7C15 & _M64))
+
+
 def noise_keys(seed: int, stream: Stream, counters: Sequence[int]) -> list[tuple[int, int]]:
     """One pair of 32-bit keys a counter: a hash of all three, so that equal keys mean equal (seed, stream, counter)."""
-    base = _mix((seed & _M64) ^ _mix(stream * 0x9E3779B97F4A7C15 & _M64))
+    base = _base(seed, stream)
     mixed = [_mix((base + counter * 0x9E3779B97F4A7C15) & _M64) for counter in counters]
     return [(_signed(x), _signed(x >> 32)) for x in mixed]
 
@@ -221,10 +227,10 @@ def _nucleus(p: np.ndarray, top_p: float) -> np.ndarray:
         some = np.flatnonzero(p >= floor)
         likely = p[some]  # by places: a third of what it takes by a mask
         descending = np.sort(likely)[::-1]
-        mass = descending.cumsum()
-        if len(mass) and mass[-1] >= top_p:
+        last = descending.cumsum().searchsorted(top_p)
+        if last < len(some):
             break
-    return some[likely >= descending[max(np.count_nonzero(mass - descending < top_p) - 1, 0)]]
+    return some[likely >= descending[min(last, len(some) - 1)]]
 
 
 # --- The lane's sampler ----------------------------------------------------------------------------------------------

@@ -11,20 +11,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import torch
-from torch import Tensor
 
 from specdemo.decoding.autoregressive import draw_one
 from specdemo.decoding.clock import Clock
-from specdemo.decoding.dice import Dice
+from specdemo.decoding.dice import Dice, Judged
 from specdemo.decoding.drafter import Draft, Drafter
 from specdemo.decoding.ending import Ending
 from specdemo.decoding.faults import refuse_nan
 from specdemo.decoding.params import SamplingParams
 from specdemo.decoding.policy import Fixed, Policy
-from specdemo.decoding.runner import Runner, on_device, prefill, read_together
+from specdemo.decoding.runner import Runner, on_device, prefill
 from specdemo.decoding.sampling import Sampler
 from specdemo.decoding.steps import Drafted, Origin, Rule, Step, Token, Verdict, Why
-from specdemo.decoding.verification import Judgement, of
 
 RESIDUAL_TOP = 5  # tokens of the residual that a step keeps
 
@@ -78,8 +76,8 @@ def speculative(
         aux_layers = drafter.aux_layers if policy.drafts else ()
         out = runner.forward(torch.cat([last, draft.ids]), rows=k + 1, aux_layers=aux_layers)
         clock.lap("verify")
-        judged, tokens, drafted = _judge(dice, out.logits.float(), draft)
-        accepted = len(tokens) - 1
+        judged = dice.judge(out.logits.float(), draft)
+        accepted, (tokens, drafted) = judged.accepted, _tell(judged, rule)
         left, stop = ending.cut([token.id for token in tokens])
         ids = [token.id for token in tokens]
         runner.rewind(length + 1 + accepted)
@@ -96,26 +94,21 @@ def speculative(
         yield _under_glass(step, judged, cut=left <= accepted)
 
 
-def _judge(dice: Dice, logits: Tensor, draft: Draft) -> tuple[Judgement, list[Token], tuple[Drafted, ...]]:
-    """Judge a draft of k by the target's logits [k + 1, vocab]: the judgement, the emitted tokens, every verdict."""
-    k = len(draft.ids)
-    judged, rows = dice.judge(logits, draft)
-    q = logits.new_ones(k) if draft.q is None else draft.q if draft.q.dim() == 1 else of(draft.q, draft.ids)
-    tables = (*rows, draft.ids, q, judged.draws, judged.accepted)
-    ids, ps, raws, drafted_ps, drafts, qs, draws, (accepted,) = read_together(*tables)
-    accepted = int(accepted)
-    refuse_nan("target", *ps, *raws)
-    refuse_nan("draft", *qs)
-    tokens = [Token(int(ids[i]), Origin.ACCEPTED, ps[i], qs[i], raws[i]) for i in range(accepted)]
+def _tell(judged: Judged, rule: Rule) -> tuple[list[Token], tuple[Drafted, ...]]:
+    """The tokens that a judged draft emits, and every verdict. Raises where a model gave no numbers."""
+    refuse_nan("target", *judged.p, *judged.raw)
+    refuse_nan("draft", *judged.q)
+    accepted, k, ids, ps, raws = judged.accepted, len(judged.drafts), judged.ids, judged.p, judged.raw
+    tokens = [Token(ids[i], Origin.ACCEPTED, ps[i], judged.q[i], raws[i]) for i in range(accepted)]
     own = Origin.TARGET if not k else Origin.BONUS if accepted == k else Origin.CORRECTED
-    tokens.append(Token(int(ids[accepted]), own, ps[accepted], None, raws[accepted]))
-    reached = k if dice.rule is Rule.BLOCK else accepted + 1  # behind it nothing was judged
-    judgements = [*list(zip(drafted_ps, draws, strict=False))[:reached], *[(None, None)] * k]
-    drafted = tuple(Drafted(int(drafts[i]), _verdict(i, accepted), qs[i], *judgements[i]) for i in range(k))
-    return judged, tokens, drafted
+    tokens.append(Token(ids[accepted], own, ps[accepted], None, raws[accepted]))
+    reached = k if rule is Rule.BLOCK else accepted + 1  # behind it nothing was judged
+    weighed = [*list(zip(judged.drafted_p, judged.draws, strict=False))[:reached], *[(None, None)] * k]
+    drafted = tuple(Drafted(judged.drafts[i], _verdict(i, accepted), judged.q[i], *weighed[i]) for i in range(k))
+    return tokens, drafted
 
 
-def _under_glass(step: Step, judged: Judgement, cut: bool) -> Step:
+def _under_glass(step: Step, judged: Judged, cut: bool) -> Step:
     """The step with what a reader may ask for and no lane needs, read off the clock: every chance, and the residual.
 
     cut: the target's own token was cut off by an end.
@@ -125,9 +118,9 @@ def _under_glass(step: Step, judged: Judgement, cut: bool) -> Step:
     if judged.chances is None:
         chances = [None if d.p is None else min(1.0, d.p / d.q) for d in step.drafted]
     else:
-        chances = judged.chances[0].tolist()
+        chances = judged.chances.tolist()
     drafted = tuple(replace(d, chance=chance) for d, chance in zip(step.drafted, chances, strict=True))
-    mass, top = judged.source[0].sum(), judged.source[0].topk(min(RESIDUAL_TOP, judged.source.shape[-1]))
+    mass, top = judged.source.sum(), judged.source.topk(min(RESIDUAL_TOP, len(judged.source)))
     likeliest = zip(top.indices.tolist(), (top.values / mass).tolist(), strict=True)
     return replace(
         step,

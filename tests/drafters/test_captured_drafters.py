@@ -14,6 +14,7 @@ from transformers import PreTrainedModel
 from specdemo.bench.random_head import random_head
 from specdemo.decoding.capture import Calls
 from specdemo.decoding.captured import CapturedRunner
+from specdemo.decoding.dice import Dice
 from specdemo.decoding.draft_length import Confidence
 from specdemo.decoding.drafter import Drafter
 from specdemo.decoding.ending import Ending, Limits
@@ -127,9 +128,10 @@ def test_a_policy_that_looks_at_logits_is_asked_as_ever(target: CapturedRunner) 
 @pytest.mark.parametrize("name", DRAFTERS)
 @pytest.mark.parametrize("replayed", [False, True], ids=["eager", "replayed"])
 def test_a_round_reads_the_device_once(
-    name: str, replayed: bool, params: SamplingParams, target: CapturedRunner
+    name: str, replayed: bool, params: SamplingParams, target: CapturedRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No read a drafted token: only the judged ones come to the host, in one table."""
+    """No read a drafted token: only the judged ones come to the host, in one table. Judged as on a device."""
+    monkeypatch.setattr(Dice, "judge", Dice._at_once)
     drafter = DRAFTERS[name][replayed]()
     runner = target if replayed else lean_runner(MODEL)
     steps = speculative(runner, drafter, PROMPT, params, Rule.SHARED_NOISE, 3, Ending(Limits(14, 500), len(PROMPT)))

@@ -13,7 +13,6 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from specdemo.decoding.autoregressive import autoregressive
-from specdemo.decoding.drafter import FreeDraw
 from specdemo.decoding.ending import Ending, Limits
 from specdemo.decoding.params import SamplingParams
 from specdemo.decoding.speculative import speculative
@@ -23,6 +22,7 @@ from specdemo.models.errors import ModelUnavailable, PairRefused
 from specdemo.models.head_files import HeadSource, find_head, is_head, load_head
 from specdemo.models.runners import make_runner
 from tests.drafters import speculators_heads as made
+from tests.free_draw import FreeDraw
 from tests.tiny import tiny_llama
 
 
