@@ -19,15 +19,15 @@ from specdemo.decoding.policy import Policy
 from specdemo.decoding.runner import read_together
 from specdemo.decoding.sampling import Sampler, Stream, argmax, one_hot
 from specdemo.decoding.steps import Rule
-from specdemo.decoding.verification import Judgement, of
+from specdemo.decoding.verification import Judgement, chances_of
 
 
-class Judged(NamedTuple):
-    """A round's judgement as numbers: a draft of k, of whose k + 1 rows n were come to.
+class JudgedDraft(NamedTuple):
+    """One lane's `Judgement`, as numbers: of a draft of k, of whose k + 1 rows n were come to.
 
-    accepted: drafted tokens accepted. ids [n]: what stands there in the end; p, raw [n]: its chance as sampled from and
-    by the logits alone. drafts, q [k]: what was drafted, with its chance by the drafter, and drafted_p [n or fewer]
-    as sampled from. draws [n or fewer], chances and source: see Judgement, without its batch.
+    accepted: drafted tokens accepted. ids [n]: what is emitted, and behind it, on a device, what was drafted; p, raw
+    [n]: its chance as sampled from, and by the logits alone. drafts, q [k]: what was drafted, its chance by the drafter;
+    drafted_p [n or fewer]: by the target, as sampled from. draws [n or fewer], chances, source: as in Judgement.
     """
 
     accepted: int
@@ -98,7 +98,7 @@ class Dice:
         """Stream and counter of the noise that this round's drafted token i is drawn with."""
         return (Stream.TARGET, self.position + i) if self.shared else (Stream.DRAFT, self._round << 8 | i)
 
-    def judge(self, logits: Tensor, draft: Draft) -> Judged:
+    def judge(self, logits: Tensor, draft: Draft) -> JudgedDraft:
         """The rule's judgement of a draft of k by logits [k + 1, vocab].
 
         A device judges all rows at once, since asking it whether one stands is a wait; a CPU row by row, and what is
@@ -109,7 +109,7 @@ class Dice:
             return self._at_once(logits, draft)
         return self._greedily(logits, draft) if self._greedy and self.shared else self._in_turn(logits, draft)
 
-    def _greedily(self, logits: Tensor, draft: Draft) -> Judged:
+    def _greedily(self, logits: Tensor, draft: Draft) -> JudgedDraft:
         """Shared noise at temperature 0: what `_at_once` finds, of the rows alone that it comes to."""
         best = self.sampler.likeliest(logits, draft.ids)
         accepted = verification.leading((best[:-1] == draft.ids)[None])
@@ -117,27 +117,27 @@ class Dice:
         judgement = Judgement(accepted, best[reached - 1 : reached], best[None, :-1][:, :reached])
         return _read(one_hot(logits[:reached], best[:reached]), logits[:reached], draft, judgement)
 
-    def _in_turn(self, logits: Tensor, draft: Draft) -> Judged:
+    def _in_turn(self, logits: Tensor, draft: Draft) -> JudgedDraft:
         """Shared noise and rejection as the papers have them: to the bit what `_at_once` finds."""
-        drafts, q = draft.ids.numpy().tolist(), _drafted_q(draft).numpy().tolist()
-        k, rows, ids, draws, source = len(drafts), [], [], [], None
-        uniforms = [] if self.shared or not k else self.sampler.uniforms(Stream.ACCEPT, self._round, k).numpy()
+        drafts, q = draft.ids.tolist(), _drafted_q(draft).tolist()
+        k, rows, ids, source = len(drafts), [], [], None
+        targets_noise = self.shared or not k
+        uniforms = [] if targets_noise else self.sampler.uniforms(Stream.ACCEPT, self._round, k).numpy()
         for i in range(k + 1):
             row = self.sampler.after(logits[i], draft.ids[:i])
-            if not len(uniforms):
-                token = self.sampler.draw_here(row.p, Stream.TARGET, self.position + i, places=row.places)
-                draws.append(float(token))
+            if targets_noise:
+                token = self.sampler.draw_on_cpu(row.p, Stream.TARGET, self.position + i, places=row.places)
             elif i < k and uniforms[i] * np.float32(q[i]) < row.p.numpy()[drafts[i]]:
                 token = drafts[i]
             else:
                 source = row.p if i == k else _left(row.p, draft, i)
-                token = self.sampler.draw_here(source, Stream.RESIDUAL, self._round)
+                token = self.sampler.draw_on_cpu(source, Stream.RESIDUAL, self._round)
             rows.append(row)
             ids.append(token)
-            if i == k or token != drafts[i] or source is not None:
+            if i == k or source is not None or token != drafts[i]:
                 break
         p = [row.p.numpy() for row in rows]
-        return Judged(
+        return JudgedDraft(
             accepted=len(ids) - 1,
             ids=ids,
             p=[float(p[i][token]) for i, token in enumerate(ids)],
@@ -145,11 +145,11 @@ class Dice:
             drafts=drafts,
             q=q,
             drafted_p=[float(p[i][token]) for i, token in enumerate(drafts[: len(p)])],
-            draws=draws[:k] or [float(u) for u in uniforms[: len(ids)]],
+            draws=[float(draw) for draw in (ids[:k] if targets_noise else uniforms[: len(ids)])],
             source=source,
         )
 
-    def _at_once(self, logits: Tensor, draft: Draft) -> Judged:
+    def _at_once(self, logits: Tensor, draft: Draft) -> JudgedDraft:
         """Every row, whether or not it is reached."""
         k = len(draft.ids)
         p = self.sampler.target(logits, draft.ids)
@@ -168,7 +168,7 @@ def _drafted_q(draft: Draft) -> Tensor:
     """The drafter's chance [k] of each token of a draft of k."""
     if draft.q is None:
         return torch.ones(len(draft.ids), device=draft.ids.device)
-    return draft.q if draft.q.dim() == 1 else of(draft.q, draft.ids)
+    return draft.q if draft.q.dim() == 1 else chances_of(draft.q, draft.ids)
 
 
 def _left(p: Tensor, draft: Draft, i: int) -> Tensor:
@@ -178,17 +178,17 @@ def _left(p: Tensor, draft: Draft, i: int) -> Tensor:
     return verification.residual(p, draft.q[i])
 
 
-def _read(p: Tensor, logits: Tensor, draft: Draft, judgement: Judgement) -> Judged:
-    """For one wait for the device: of the n rows that p and logits [n, vocab] hold."""
+def _read(p: Tensor, logits: Tensor, draft: Draft, judgement: Judgement) -> JudgedDraft:
+    """The judgement as numbers, for one wait for the device; p and logits [n, vocab] are the rows that it came to."""
     last = torch.arange(len(p), device=p.device) == judgement.accepted
     ids = torch.where(last, judgement.token, torch.cat([draft.ids, judgement.token])[: len(p)])
     reached = draft.ids[: len(p)]
-    raw = of(logits.softmax(-1), ids)
-    drafted_p, q = of(p[: len(reached)], reached), _drafted_q(draft)
-    (accepted,), ids, drafts, *chances = read_together(
-        judgement.accepted, ids, draft.ids, of(p, ids), raw, q, drafted_p, judgement.draws
+    raw = chances_of(logits.softmax(-1), ids)
+    drafted_p, q = chances_of(p[: len(reached)], reached), _drafted_q(draft)
+    (accepted,), emitted, drafts, *figures = read_together(
+        judgement.accepted, ids, draft.ids, chances_of(p, ids), raw, q, drafted_p, judgement.draws
     )
-    ids, drafts = ([int(token) for token in some] for some in (ids, drafts))
-    p, raw, q, drafted_p, draws = chances
-    ways, source = (None if one is None else one[0] for one in (judgement.chances, judgement.source))
-    return Judged(int(accepted), ids, p, raw, drafts, q, drafted_p, draws, ways, source)
+    emitted, drafts = ([int(token) for token in some] for some in (emitted, drafts))
+    chances, source = (None if one is None else one[0] for one in (judgement.chances, judgement.source))
+    p_read, raw_read, *others = figures
+    return JudgedDraft(int(accepted), emitted, p_read, raw_read, drafts, *others, chances, source)

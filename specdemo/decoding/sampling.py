@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import IntEnum
-from functools import lru_cache
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -47,14 +46,9 @@ def _signed(x: int) -> int:
     return x - (1 << 32) if x >> 31 else x
 
 
-@lru_cache(maxsize=64)
-def _base(seed: int, stream: Stream) -> int:
-    return _mix((seed & _M64) ^ _mix(stream * 0x9E3779B97F4A7C15 & _M64))
-
-
 def noise_keys(seed: int, stream: Stream, counters: Sequence[int]) -> list[tuple[int, int]]:
     """One pair of 32-bit keys a counter: a hash of all three, so that equal keys mean equal (seed, stream, counter)."""
-    base = _base(seed, stream)
+    base = _mix((seed & _M64) ^ _mix(stream * 0x9E3779B97F4A7C15 & _M64))
     mixed = [_mix((base + counter * 0x9E3779B97F4A7C15) & _M64) for counter in counters]
     return [(_signed(x), _signed(x >> 32)) for x in mixed]
 
@@ -94,7 +88,7 @@ def _as_exponential(bits: Tensor) -> Tensor:
     return _as_uniform(bits).neg_().log1p_().neg_()
 
 
-def _exponential_here(bits: np.ndarray) -> np.ndarray:
+def _exponential_on_cpu(bits: np.ndarray) -> np.ndarray:
     """`_as_exponential` to the bit, of a few on a CPU."""
     x = bits.astype(np.float32)
     x += 0.5
@@ -185,15 +179,22 @@ def _nucleus_threshold(p: Tensor, top_p: float) -> Tensor:
     return descending.gather(-1, last.clamp(min=0))
 
 
-def truncate_row(p: np.ndarray, params: SamplingParams) -> tuple[np.ndarray | None, float]:
+class Cut(NamedTuple):
+    """What truncation left of a row: outside `places` p is 0 now; None: nothing was cut. mass: what stood in them."""
+
+    places: np.ndarray | None
+    mass: float
+
+
+def truncate_row(p: np.ndarray, params: SamplingParams) -> Cut:
     """`truncate`, in place, of one row p [vocab] on a CPU, where numpy picks a few hundred of 49,152 in microseconds.
 
-    Returns the places that are kept, None for all, and their mass, which times the new p is the old one. What is left
-    is a small array from the first cut on, and a row's bits cannot depend on the rows beside it.
+    The mass that it returns times the new p is the old one. What is left is a small array from the first cut on, and a
+    row's bits cannot depend on the rows beside it.
     """
     ids, left, kept = None, p, 1.0
     if p[0] != p[0]:  # no numbers: softmax spreads one to all, and whoever looks at p finds it
-        return ids, kept
+        return Cut(ids, kept)
     for cut in _cuts(params, len(p)):
         some = cut(left)
         ids, left = some if ids is None else ids[some], left[some]
@@ -203,10 +204,10 @@ def truncate_row(p: np.ndarray, params: SamplingParams) -> tuple[np.ndarray | No
     if ids is not None:
         p.fill(0)
         p[ids] = left
-    return ids, kept
+    return Cut(ids, kept)
 
 
-LIKELY = 5.0  # times as likely as each token is in a row that favours none
+LIKELY = 5.0  # the first floor of `_nucleus`, in units of a flat row's 1 / vocab
 
 
 def _cuts(params: SamplingParams, vocab: int) -> Iterator[Callable[[np.ndarray], np.ndarray]]:
@@ -227,7 +228,7 @@ def _nucleus(p: np.ndarray, top_p: float) -> np.ndarray:
         some = np.flatnonzero(p >= floor)
         likely = p[some]  # by places: a third of what it takes by a mask
         descending = np.sort(likely)[::-1]
-        last = descending.cumsum().searchsorted(top_p)
+        last = descending.cumsum().searchsorted(p.dtype.type(top_p))
         if last < len(some):
             break
     return some[likely >= descending[min(last, len(some) - 1)]]
@@ -239,8 +240,8 @@ def _nucleus(p: np.ndarray, top_p: float) -> np.ndarray:
 class Row(NamedTuple):
     """What one position's logits come to. p [vocab]: what is sampled from.
 
-    kept: the mass that p was cut from, where before the cut stood what the logits alone say; else None. places: where p
-    is not 0, where the cut has found them.
+    kept: the mass that the cuts left, so that p * kept is the chance by the logits alone; None where a temperature or a
+    penalty stands between the two, or nobody told. places: outside them p is 0; None: perhaps nowhere.
     """
 
     logits: Tensor
@@ -302,13 +303,13 @@ class Sampler:
     ) -> Tensor:
         """Index [] drawn from unnormalised weights [n], of all ids or of those `among` them, by their noise.
 
-        places: where the weights are not 0, where somebody knows.
+        places: outside them the weights are 0, where somebody knows.
         """
         if weights.device.type == "cpu":
-            return torch.tensor(self.draw_here(weights, stream, counter, among, places))
+            return torch.tensor(self.draw_on_cpu(weights, stream, counter, among, places))
         return race_winner(weights, exponential(noise_keys(self.params.seed, stream, [counter]), self.ids_of(among))[0])
 
-    def draw_here(
+    def draw_on_cpu(
         self,
         weights: Tensor,
         stream: Stream,
@@ -316,14 +317,14 @@ class Sampler:
         among: Pruned | None = None,
         places: np.ndarray | None = None,
     ) -> int:
-        """`draw` on a CPU.
+        """`draw` on a CPU, as a number.
 
         What weighs nothing never wins, and after top-p a few hundred are left: finding them would wait for a device. In
         numpy, because two dozen operations on so few cost what it costs to begin them.
         """
         left = np.flatnonzero(weights.numpy() != 0) if places is None else places
         ((first, second),) = noise_keys(self.params.seed, stream, [counter])
-        noise = _exponential_here(_hash(self.ids_of(among).numpy()[left], first, second))
+        noise = _exponential_on_cpu(_hash(self.ids_of(among).numpy()[left], first, second))
         return int(left[(weights.numpy()[left] / noise).argmax()])
 
     def scores(self, logits: Tensor, position: int) -> Tensor:
@@ -352,18 +353,18 @@ class Sampler:
             seen = seen if among is None else seen[among.ids]
             penalised = penalise(logits, seen, self.params.repetition_penalty)
         p, cuts = self._distribution(penalised[None], temperature)
-        places, kept = cuts[0] if cuts else (None, None)
-        return Row(logits, p[0], kept if temperature == 1 and self.seen is None else None, places)
+        if cuts is None:
+            return Row(logits, p[0])
+        kept = cuts[0].mass if temperature == 1 and self.seen is None else None
+        return Row(logits, p[0], kept, cuts[0].places)
 
-    def _distribution(
-        self, logits: Tensor, temperature: float
-    ) -> tuple[Tensor, list[tuple[np.ndarray | None, float]] | None]:
-        """p [rows, vocab], and what `truncate_row` tells of each row; None where telling would wait for a device."""
+    def _distribution(self, logits: Tensor, temperature: float) -> tuple[Tensor, list[Cut] | None]:
+        """p [rows, vocab], and what each row was cut to; None: it was made greedy, or cut on a device."""
         if temperature == 0:
             return one_hot(logits, argmax(logits)), None
         p = (logits if temperature == 1 else logits / temperature).softmax(-1)
         if not self.params.truncates:
-            return p, [(None, 1.0)] * len(p)
+            return p, [Cut(None, 1.0)] * len(p)
         if p.device.type != "cpu":
             return truncate(p, self.params), None
         return p, [truncate_row(row, self.params) for row in p.numpy()]

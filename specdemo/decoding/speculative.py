@@ -14,7 +14,7 @@ import torch
 
 from specdemo.decoding.autoregressive import draw_one
 from specdemo.decoding.clock import Clock
-from specdemo.decoding.dice import Dice, Judged
+from specdemo.decoding.dice import Dice, JudgedDraft
 from specdemo.decoding.drafter import Draft, Drafter
 from specdemo.decoding.ending import Ending
 from specdemo.decoding.faults import refuse_nan
@@ -77,7 +77,8 @@ def speculative(
         out = runner.forward(torch.cat([last, draft.ids]), rows=k + 1, aux_layers=aux_layers)
         clock.lap("verify")
         judged = dice.judge(out.logits.float(), draft)
-        accepted, (tokens, drafted) = judged.accepted, _tell(judged, rule)
+        accepted = judged.accepted
+        tokens, drafted = _tell(judged, rule)
         left, stop = ending.cut([token.id for token in tokens])
         ids = [token.id for token in tokens]
         runner.rewind(length + 1 + accepted)
@@ -94,7 +95,7 @@ def speculative(
         yield _under_glass(step, judged, cut=left <= accepted)
 
 
-def _tell(judged: Judged, rule: Rule) -> tuple[list[Token], tuple[Drafted, ...]]:
+def _tell(judged: JudgedDraft, rule: Rule) -> tuple[list[Token], tuple[Drafted, ...]]:
     """The tokens that a judged draft emits, and every verdict. Raises where a model gave no numbers."""
     refuse_nan("target", *judged.p, *judged.raw)
     refuse_nan("draft", *judged.q)
@@ -108,7 +109,7 @@ def _tell(judged: Judged, rule: Rule) -> tuple[list[Token], tuple[Drafted, ...]]
     return tokens, drafted
 
 
-def _under_glass(step: Step, judged: Judged, cut: bool) -> Step:
+def _under_glass(step: Step, judged: JudgedDraft, cut: bool) -> Step:
     """The step with what a reader may ask for and no lane needs, read off the clock: every chance, and the residual.
 
     cut: the target's own token was cut off by an end.

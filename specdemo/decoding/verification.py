@@ -47,7 +47,7 @@ def rejection(p: Tensor, drafted: Tensor, q: Tensor, uniforms: Tensor, noise: Te
     uniforms [B, k] on [0, 1), noise [B, V]: Exp(1), independent of each other and of the draft (Leviathan, Kalman,
     Matias 2023, algorithm 1; Chen et al. 2023).
     """
-    p_x, q_x = of(p[:, :-1], drafted), of(q, drafted)
+    p_x, q_x = chances_of(p[:, :-1], drafted), chances_of(q, drafted)
     accepted = leading(uniforms * q_x < p_x)
     one = torch.ones_like(accepted, dtype=p.dtype)
     source = _source(p, q, accepted, one)
@@ -60,7 +60,7 @@ def block(p: Tensor, drafted: Tensor, q: Tensor, uniforms: Tensor, noise: Tensor
     Arguments as `rejection` (Sun et al. 2024, arXiv 2403.10444, algorithm 2). An earlier refusal does not end the
     block, so its noise must be fresh in every round.
     """
-    ratio = of(p[:, :-1], drafted) / of(q, drafted)  # [B, k]
+    ratio = chances_of(p[:, :-1], drafted) / chances_of(q, drafted)  # [B, k]
     weight = torch.ones_like(ratio[:, :1])  # p_i of the paper, i = 0
     weights = [weight]
     for i in range(drafted.shape[1]):
@@ -83,7 +83,7 @@ def leading(passed: Tensor) -> Tensor:
     return passed.long().cumprod(-1).sum(-1)
 
 
-def of(distribution: Tensor, ids: Tensor) -> Tensor:
+def chances_of(distribution: Tensor, ids: Tensor) -> Tensor:
     """Probabilities [..., k] of ids [..., k] under distribution [..., k, V]."""
     return distribution.gather(-1, ids[..., None])[..., 0]
 

@@ -17,6 +17,8 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from specdemo.distill.head_model import mlp_units
+
 # What a configuration of a decoder layer says of the target alone.
 _NOT_THE_LAYERS = ("_name_or_path", "architectures", "dtype", "transformers_version")
 
@@ -85,7 +87,7 @@ def _config(
         "model_type": "llama",
         "num_hidden_layers": 1,
         "hidden_size": text.hidden_size,
-        "intermediate_size": head["layers.0.mlp.gate_proj.weight"].shape[0],
+        "intermediate_size": mlp_units(head),
         "num_attention_heads": text.num_attention_heads,
         "num_key_value_heads": text.num_key_value_heads,
         "head_dim": head["layers.0.self_attn.o_proj.weight"].shape[1] // text.num_attention_heads,

@@ -144,7 +144,10 @@ def new_head(target: PreTrainedModel, draft_ids: Tensor, aux: int, intermediate:
 
     The layer starts by reading the feature as the target's last layer would, and the feature starts as the last of the
     hidden states read; only the embedding's half of the attention starts at zero. aux: hidden states read.
+    intermediate: units of its MLP, as many as the target's by default. Raises ValueError for none.
     """
+    if intermediate is not None and intermediate < 1:
+        raise ValueError(f"A head's MLP has at least one unit, not {intermediate}.")
     config = target.config.get_text_config(decoder=True)
     width, heads = config.hidden_size, config.num_attention_heads
     shape = HeadShape(
@@ -184,6 +187,7 @@ def widened(weights: dict[str, Tensor], head: TrainableHead) -> dict[str, Tensor
         raise ValueError(f"The head that training goes on from has {had:,} units in its MLP: ask for as many or more.")
     grown = dict(weights)
     for name, fresh in head.state_dict().items():
+        fresh = fresh.to(weights[name].device)
         if name == DOWN:
             grown[name] = torch.cat([weights[name], torch.zeros_like(fresh[:, had:])], dim=1)
         elif ".mlp." in name:

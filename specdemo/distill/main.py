@@ -41,7 +41,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--from-head", type=Path, metavar="FOLDER", help="begin with an exported head, where there is no checkpoint"
     )
     train.add_argument(
-        "--mlp", type=int, metavar="UNITS", help="in the head's MLP: more than the head that it began with had widen it"
+        "--mlp",
+        type=int,
+        metavar="UNITS",
+        help="of the head's MLP (default: as the head that it goes on from, else the target's); more widen that head",
     )
     train.add_argument("--vocabulary", type=int, default=6144, help="tokens that the head can draft (%(default)s)")
     train.add_argument("--longest", type=int, default=768, metavar="TOKENS", help="a row is cut here (%(default)s)")
@@ -143,7 +146,8 @@ def train(args: argparse.Namespace) -> int:
     else:
         ids = drafted_ids(checkpoint, rows, model, tokenizer, args.vocabulary)
     before = read_checkpoint(checkpoint)["head"] if resumes else weights
-    head = new_head(model, ids, len(layers), args.mlp or (before and mlp_units(before)))
+    units = args.mlp if args.mlp is not None else before and mlp_units(before)
+    head = new_head(model, ids, len(layers), units)
     if weights:
         head.load_state_dict(widened(weights, head))
     recipe = Recipe(

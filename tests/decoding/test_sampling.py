@@ -219,6 +219,14 @@ def test_tied_tokens_are_kept_or_dropped_together() -> None:
     assert torch.equal(truncate(p, SamplingParams(top_p=0.3)), torch.tensor([[1.0, 0, 0, 0]]))
 
 
+@pytest.mark.parametrize(("top_p", "kept"), [(0.6, 1), (0.7, 1), (0.71, 2), (0.95, 3)])
+def test_a_nucleus_that_just_weighs_enough_is_enough_on_a_cpu_as_on_a_device(top_p: float, kept: int) -> None:
+    p, params = torch.tensor([[0.7, 0.2, 0.1]]), SamplingParams(top_p=top_p)
+    row = p[0].numpy().copy()
+    truncate_row(row, params)
+    assert (row > 0).sum() == (truncate(p, params) > 0).sum() == kept
+
+
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_logits_that_are_no_numbers_give_a_distribution_that_is_none(temperature: float) -> None:
     """So that nothing hides them from whoever looks at the drawn token's probability."""

@@ -314,6 +314,8 @@ def test_the_commands_widen_a_head_and_go_on_with_its_width(
     fewer = ["--from-head", head, "--mlp", str(units - 1)]
     assert command(["train", *options, *wide, *fewer]) == 1
     assert f"has {units} units in its MLP: ask for as many or more" in capsys.readouterr().err
+    assert command(["train", *options, *wide, "--mlp", "0"]) == 1
+    assert "at least one unit" in capsys.readouterr().err
     more = ["--from-head", head, "--mlp", str(units + 8)]
     assert command(["train", *options, *wide, *more, "--steps", "1", "--learning-rate", "0"]) == 0
     said = [read_checkpoint(tmp_path / name / main.CHECKPOINT) for name in ("narrow", "wide")]

@@ -12,11 +12,10 @@ import numpy as np
 import pytest
 import torch
 
-from specdemo.decoding.dice import Dice
+from specdemo.decoding.dice import Dice, JudgedDraft
 from specdemo.decoding.drafter import Draft
 from specdemo.decoding.sampling import Sampler
 from specdemo.decoding.steps import Rule
-from specdemo.decoding.verification import Judgement
 from specdemo.lab import quality as lab
 from specdemo.lab.experiment import LabRefused, Row
 from specdemo.lab.likeness import bleu, means_differ, rouge_l, words_differ
@@ -113,9 +112,10 @@ def test_other_words_where_the_same_were_promised_are_a_fault(
 ) -> None:
     right = Dice.judge
 
-    def wrong(self: Dice, logits: torch.Tensor, draft: Draft) -> tuple[torch.Tensor, Judgement]:
-        p, judged = right(self, logits, draft)
-        return p, judged._replace(token=(judged.token + 1) % 7)
+    def wrong(self: Dice, logits: torch.Tensor, draft: Draft) -> JudgedDraft:
+        judged = right(self, logits, draft)
+        *before, last = judged.ids[: judged.accepted + 1]
+        return judged._replace(ids=[*before, (last + 1) % 7])
 
     monkeypatch.setattr(Dice, "judge", wrong)
     said = QUALITY.findings(compared(prompts, World(first(2))))
