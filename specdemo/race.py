@@ -134,6 +134,7 @@ def lanes(pair: Pair, request: Request) -> dict[Lane, Iterator[Step]]:
     from specdemo.decoding.draft_length import policy
     from specdemo.decoding.ending import Ending, Limits
     from specdemo.decoding.speculative import speculative
+    from specdemo.models.replays import prepare
     from specdemo.models.text import StopStrings
 
     limits = Limits(request.max_new_tokens, pair.context, pair.eos_ids)
@@ -146,6 +147,7 @@ def lanes(pair: Pair, request: Request) -> dict[Lane, Iterator[Step]]:
     if not request.reuse:
         forget(pair)
     keep = held(pair, request) if request.reuse else 0
+    prepare(pair, len(ids) + ending().left + 1, params, request.rule)
     return {
         Lane.BASELINE: autoregressive(pair.target, ids, params, ending(), keep),
         Lane.SPECULATIVE: speculative(

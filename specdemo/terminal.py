@@ -228,10 +228,14 @@ def fallback(recording: Recording) -> list[str]:
 
 
 def promised(facts: dict[str, str]) -> list[str]:
-    """What was promised of the texts, measured on what; what precision and equal shapes cost; whether graphs run."""
-    named = {"promise": "Promised", "precision choice": "Precision", "equal shapes": "Equal shapes"}
-    named |= {"graphs": "CUDA graphs"}
+    """What was promised of the texts, measured on what; what precision, draft and equal shapes cost; if graphs run.
+
+    And how close memory is, where it is.
+    """
+    named = {"promise": "Promised", "precision choice": "Precision", "draft precision": "Draft precision"}
+    named |= {"draft cost": "Draft cost", "equal shapes": "Equal shapes", "graphs": "CUDA graphs", "narrow": "Memory"}
     values = facts | {"precision choice": f"{facts.get('target precision')} {facts.get('precision choice')}"}
+    values |= {"narrow": f"it fits narrowly, about {facts['narrow']} free are taken"} if "narrow" in facts else {}
     return [f"{title}: {values[name]}." for name, title in named.items() if name in facts]
 
 

@@ -100,6 +100,7 @@ class Recordings:
             self._tell(done / len(todo), "Recording forwards as graphs")
             self._recorded[key] = self._capture(work(*key))
         self._spans = spans(capacity)[::-1]
+        self._tell = lambda fraction, message: None  # whoever loads is told; a run that records again is another's
 
     def fitting(self, shape: Hashable, end: int) -> Work | None:
         """The replay of this shape that reads the fewest keys, `end` at least; None where none was recorded."""

@@ -6,6 +6,7 @@ behind a mask. A plain step and every verification are recorded; a prompt runs a
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 
 import torch
@@ -77,6 +78,15 @@ class CapturedRunner:
         if capacity > self._room:
             self._record(roomy(capacity, self.max_length), keep)
         self.runner.begin(capacity, keep)
+
+    def prepare(self, capacity: int) -> None:
+        """Make the room that `begin` would make, and record for it; what is held stays."""
+        self.begin(capacity, self.length)
+
+    def stop_recording(self) -> None:
+        """From now on every forward runs as it does without."""
+        self._recordings.clear()
+        self._room = sys.maxsize
 
     @torch.inference_mode()
     def forward(self, ids: Tensor, rows: int, aux_layers: tuple[int, ...] = ()) -> Output:

@@ -26,8 +26,8 @@ class JudgedDraft(NamedTuple):
     """One lane's `Judgement`, as numbers: of a draft of k, of whose k + 1 rows n were come to.
 
     accepted: drafted tokens accepted. ids [n]: what is emitted, and behind it, on a device, what was drafted; p, raw
-    [n]: its chance as sampled from, and by the logits alone. drafts, q [k]: what was drafted, its chance by the drafter;
-    drafted_p [n or fewer]: by the target, as sampled from. draws [n or fewer], chances, source: as in Judgement.
+    [n]: its chance as sampled from, and by the logits alone. drafts, q [k]: what was drafted, and its chance by the
+    drafter; drafted_p [n or fewer]: by the target, as sampled from. draws [n or fewer], chances, source: see Judgement.
     """
 
     accepted: int

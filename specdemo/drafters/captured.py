@@ -6,6 +6,7 @@ other in the device's memory. A recording for each number of steps would save so
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -43,13 +44,14 @@ class CapturedDraws:
         self._tokens = torch.zeros(longest, dtype=torch.long, device=device)
         self._q = torch.empty(0)
         self._way: tuple[SamplingParams, bool] | None = None
-        self._learn(SamplingParams(), shared=True)
+        self._stopped = False
+        self.prepare(SamplingParams(), shared=True)
 
     def of(self, draw: Draw, gamma: int) -> Draw:
         """`draw` for a round of up to gamma tokens: replays, if it is a lane's dice and no policy looks at logits."""
-        if not isinstance(draw, Dice) or draw.looks or gamma > self._longest:
+        if self._stopped or not isinstance(draw, Dice) or draw.looks or gamma > self._longest:
             return draw
-        self._learn(replace(draw.sampler.params, seed=0), draw.shared)
+        self.prepare(draw.sampler.params, draw.shared)
         if not draw.greedy_draft:
             (stream, *_), counters = zip(*(draw.noise_of(i) for i in range(gamma)), strict=True)
             keys = noise_keys(draw.sampler.params.seed, stream, counters)
@@ -66,10 +68,15 @@ class CapturedDraws:
         self._replay()
         return self._tokens[len(drafted)], self._q[len(drafted)]
 
+    def stop_recording(self) -> None:
+        """From now on every lane draws by itself."""
+        self._stopped = True
+
     @torch.inference_mode()
-    def _learn(self, params: SamplingParams, shared: bool) -> None:
+    def prepare(self, params: SamplingParams, shared: bool) -> None:
         """Record this way of sampling, unless it is the one that is recorded."""
-        if self._way == (params, shared):
+        params = replace(params, seed=0)
+        if self._stopped or self._way == (params, shared):
             return
         nothing = torch.empty(0, dtype=torch.long, device=self._device)
         self._sampler = Sampler(params, self._vocab_size, self._device, nothing)
@@ -102,6 +109,18 @@ class CapturedModel(ModelDrafter):
     def __init__(self, runner: CapturedRunner, draws: CapturedDraws) -> None:
         super().__init__(runner)
         self._draws = draws
+
+    def prepare(self, capacity: int, params: SamplingParams, shared: bool) -> None:
+        """Record what a run needs: room for so many tokens, and its way of drawing."""
+        if isinstance(self.runner, CapturedRunner):
+            self.runner.prepare(capacity)
+        self._draws.prepare(params, shared)
+
+    def stop_recording(self) -> None:
+        """From now on everything runs as it does without."""
+        if isinstance(self.runner, CapturedRunner):
+            self.runner.stop_recording()
+        self._draws.stop_recording()
 
     def propose(self, gamma: int, draw: Draw) -> Draft:
         """As without."""
@@ -146,6 +165,22 @@ class CapturedHead(HeadDrafter):
     def twin(self) -> HeadDrafter:
         """Another one over the same weights, for another text; it records nothing."""
         return HeadDrafter(self.config, self._weights)
+
+    @torch.inference_mode()
+    def prepare(self, capacity: int, params: SamplingParams, shared: bool) -> None:
+        """Record what a run needs: room for so many tokens, and its way of drawing. What is held stays.
+
+        Before the first text nobody knows yet how wide the target's hidden states are.
+        """
+        if capacity > self._room and len(self._hidden):
+            self._record(roomy(capacity, self.max_length), self._committed, self._hidden)
+        self._draws.prepare(params, shared)
+
+    def stop_recording(self) -> None:
+        """From now on everything runs as it does without."""
+        self._recordings.clear()
+        self._room = sys.maxsize
+        self._draws.stop_recording()
 
     @torch.inference_mode()
     def begin(self, prompt_ids: Tensor, first: int, hidden: Tensor | None, capacity: int, keep: int = 0) -> None:

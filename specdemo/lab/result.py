@@ -19,7 +19,7 @@ from specdemo.trace_files import write_whole, wrong_place
 
 VERSION = 2
 # Of the facts of pair and machine, those that may differ between two loads of the same pair on the same machine.
-CHANGING = {"precision choice", "equal shapes", "memory", "draft cost"}
+CHANGING = {"precision choice", "equal shapes", "memory", "narrow", "draft cost"}
 MACHINE = ("cpu", "device", "torch threads")
 
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from transformers import LlamaForCausalLM, MistralForCausalLM, PreTrainedModel, Qwen2ForCausalLM, Qwen3ForCausalLM
 
 from specdemo.decoding.forward import Layer, LeanRunner, Shape, Weights
-from specdemo.decoding.linear import Linear, linear, row_dtype
+from specdemo.decoding.linear import Linear, Plain, linear, row_dtype
 
 FAMILY = (LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM)
 STATIC_ROPE = {"default", "linear", "llama3", "yarn"}  # tables that do not depend on the length of the context
@@ -39,7 +39,7 @@ def why_not(model: PreTrainedModel) -> str:
 
 
 def lean_runner(model: PreTrainedModel) -> LeanRunner:
-    """The model's weights as a LeanRunner. The model itself stays as it is."""
+    """The model's weights as a LeanRunner. The model computes what it did; where nothing is packed, it shares them."""
     config, decoder = model.config, model.model
     dtype = row_dtype(model.lm_head.weight)
     attention = decoder.layers[0].self_attn
@@ -108,7 +108,18 @@ def _norm(attention: nn.Module, name: str, dtype: torch.dtype) -> Tensor | None:
 def _stacked(*parts: nn.Linear) -> Linear:
     """Matrices that read the same rows, as one."""
     bias = None if parts[0].bias is None else torch.cat([p.bias.detach() for p in parts])
-    return linear(torch.cat([p.weight.detach() for p in parts]), bias)
+    weight = parts[0].weight.detach() if len(parts) == 1 else torch.cat([p.weight.detach() for p in parts])
+    product = linear(weight, bias)
+    if isinstance(product, Plain):  # held twice, a model that fits its device would not fit it twice
+        for part, rows in zip(parts, weight.split([p.out_features for p in parts]), strict=True):
+            part.weight.data = rows
+    return product
+
+
+def largest_stack(model: PreTrainedModel) -> int:
+    """Bytes of the largest of the matrices that are made of several: what a layer more takes while it is made."""
+    mlp = model.model.layers[0].mlp
+    return mlp.gate_proj.weight.nbytes + mlp.up_proj.weight.nbytes
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from specdemo.decoding.kv import round_up
 from specdemo.decoding.linear import halves, packs
 from specdemo.models.errors import MemoryShort
 from specdemo.models.head_files import layer_config
-from specdemo.models.lean import why_not
+from specdemo.models.lean import largest_stack, why_not
 from specdemo.models.pair_options import USUAL_GAMMA, USUAL_TOKENS
 from specdemo.models.precision import Precision, compute_dtype, refuse_cpu_shape, stored_quantisation
 
@@ -38,7 +38,7 @@ CLOSE = 0.9  # share of the free memory from which a pair is said to fit narrowl
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One model in one precision, in bytes. packing: what more is held while its weights are packed.
+    """One model in one precision, in bytes. packing: what more is held while its weights are packed or stacked.
 
     per_token: of its cache. vocabulary: width of its logits.
     """
@@ -99,9 +99,11 @@ def part_of(model: PreTrainedModel, precision: Precision, device: torch.device, 
     text = config.get_text_config(decoder=True)
     rows = torch.float32 if halves(device, dtype) else dtype
     packing = 0
-    if (packs(device, dtype) or halves(device, dtype)) and not precision.quantised and not why_not(model):
-        packing = weights  # each matrix twice, until all are packed
-        weights += model.get_output_embeddings().weight.nbytes  # the head is packed beside the embedding
+    if not precision.quantised and not why_not(model):
+        packing = largest_stack(model)
+        if packs(device, dtype) or halves(device, dtype):
+            packing = weights  # each matrix twice, until all are packed
+            weights += model.get_output_embeddings().weight.nbytes  # the head is packed beside the embedding
     return Part(weights, packing, cache_bytes(text, rows, 1), text.vocab_size)
 
 

@@ -70,6 +70,11 @@ def loading_arguments(
             f"These weights are stored quantised ({stored}) and cannot be loaded as {precision}: "
             f"ask for {stored} if it is int8 or int4, or take the unquantised model."
         )
+    if stored is Precision.INT4 and double_quantisation and not _stored_double(config):
+        raise ModelUnavailable(
+            "These weights are stored in int4 without double quantisation, and cannot be loaded with it: leave it off, "
+            "or take the unquantised model."
+        )
     if stored or not precision.quantised:
         return {"dtype": dtype}
     if precision is Precision.INT8:
@@ -98,6 +103,13 @@ def stored_quantisation(config: PreTrainedConfig) -> str | None:
     if settings.get("load_in_4bit"):
         return Precision.INT4
     return str(settings.get("quant_method", "unknown method"))
+
+
+def _stored_double(config: PreTrainedConfig) -> bool:
+    """Whether weights stored in int4 have quantised scales."""
+    quantised = config.quantization_config
+    settings = quantised.to_dict() if hasattr(quantised, "to_dict") else quantised
+    return bool(settings.get("bnb_4bit_use_double_quant"))
 
 
 def refuse_foreign(title: str, config: PreTrainedConfig) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import torch
 
 from specdemo.decoding.capture import Capture, CudaGraphs
@@ -9,7 +11,9 @@ from specdemo.decoding.captured import CapturedRunner
 from specdemo.decoding.drafter import Drafter
 from specdemo.decoding.equal_shapes import EqualShapes
 from specdemo.decoding.forward import LeanRunner
+from specdemo.decoding.params import SamplingParams
 from specdemo.decoding.runner import Runner
+from specdemo.decoding.steps import Rule
 from specdemo.drafters.captured import CapturedHead, CapturedModel, captured_model
 from specdemo.drafters.combined import CombinedDrafter
 from specdemo.drafters.head import HeadDrafter
@@ -18,6 +22,9 @@ from specdemo.drafters.ngram import NgramDrafter
 from specdemo.models.errors import first_line
 from specdemo.models.pair_options import MAX_GAMMA
 from specdemo.models.progress import Progress
+
+if TYPE_CHECKING:
+    from specdemo.models.pair import Pair
 
 ROWS = range(1, MAX_GAMMA + 2)  # of a plain step and of every verification
 ROOM = 1024  # tokens that are recorded for at the start; longer texts record again
@@ -50,13 +57,43 @@ def replayed(wanted: bool, lanes: Lanes, progress: Progress) -> tuple[Lanes, str
         )
         _record(recorded)
     except RuntimeError as error:  # of the driver, of a library, of memory: the eager engine may still run
-        reason = f"off, because recording failed ({first_line(error)}): every kernel is launched by itself, and slower"
+        reason = _off(error)
         progress(None, f"CUDA graphs are {reason}.")
         return lanes, reason
     eager = [name for name, one in (("target's", recorded[0]), ("drafter's", recorded[2])) if not _is_recorded(one)]
     if eager:
         return recorded, f"on, but not for the {' and the '.join(eager)} forward: only the lean one is recorded"
     return recorded, "on, forwards and draws are recorded and replayed"
+
+
+def prepare(pair: Pair, capacity: int, params: SamplingParams, rule: Rule) -> None:
+    """Record what a run needs and the pair has not, off the lanes' clocks: room for so many tokens, its way of drawing.
+
+    Where that fails everything runs eagerly from now on, and the pair's facts say why.
+    """
+    runners = [one for one in map(_inner, (pair.target, pair.target_twin)) if isinstance(one, CapturedRunner)]
+    drafter = _inner(pair.drafter)
+    drafters = [drafter] if isinstance(drafter, CapturedModel | CapturedHead) else []
+    try:
+        for one in runners:
+            one.prepare(capacity)
+        for one in drafters:
+            one.prepare(capacity, params, rule is Rule.SHARED_NOISE)
+    except RuntimeError as error:
+        for one in (*runners, *drafters):
+            one.stop_recording()
+        pair.facts["graphs"] = _off(error)
+
+
+def _off(error: RuntimeError) -> str:
+    return f"off, because recording failed ({first_line(error)}): every kernel is launched by itself, and slower"
+
+
+def _inner(one: Runner | Drafter) -> Runner | Drafter:
+    """What records, if anything does, in what only passes on."""
+    if isinstance(one, EqualShapes):
+        return _inner(one.runner)
+    return _inner(one.model) if isinstance(one, CombinedDrafter) else one
 
 
 def _runner(runner: Runner, aux_layers: tuple[int, ...], capture: Capture, progress: Progress) -> Runner:
@@ -81,11 +118,8 @@ def _drafter(drafter: Drafter, capture: Capture, progress: Progress) -> Drafter:
 
 
 def _is_recorded(one: Runner | Drafter) -> bool:
-    if isinstance(one, EqualShapes):
-        return _is_recorded(one.runner)
-    if isinstance(one, CombinedDrafter):
-        return _is_recorded(one.model)
-    return isinstance(one, CapturedRunner | CapturedModel | CapturedHead | NgramDrafter)  # lookup runs on the host
+    inner = _inner(one)  # lookup runs on the host
+    return isinstance(inner, CapturedRunner | CapturedModel | CapturedHead | NgramDrafter)
 
 
 @torch.inference_mode()

@@ -63,9 +63,10 @@ def refuse_where_short(
     wanted, free = pair_need(target, draft, precision, device, draft_precision, double), free_bytes(device)
     most = wanted.draft + wanted.draft_cache if loaded else wanted.peak
     if most <= free:
-        close = ": it fits narrowly" if most > CLOSE * free else ""
-        return {
-            "memory": f"about {gigabytes(most)} of {gigabytes(free)} free ({wanted}){close}",
+        taken = f"{gigabytes(most)} of {gigabytes(free)}"
+        narrow = {"narrow": taken} if most > CLOSE * free else {}
+        return narrow | {
+            "memory": f"about {taken} free ({wanted}){': it fits narrowly' if narrow else ''}",
             "caches": gigabytes(wanted.caches + wanted.draft_cache),
             "caches, each token": gigabytes(wanted.per_token),
         }

@@ -85,7 +85,8 @@ def _facts(pair: Pair) -> list[Fact]:
     shapes = [("shapes", {"padding": f"{pair.padding:.1f}"})] if pair.padding >= 1.05 else []
     cost = [] if pair.draft_cost is None else [("draft.cost", {"c": f"{pair.draft_cost:.2f}"})]
     graphs = [recognise(f"CUDA graphs are {facts['graphs']}.")] if "graphs" in facts else []
-    return [facts["target"], drafter, *cost, precision, device, promise, *shapes, *graphs, *_caches(facts)]
+    narrow = [("narrow", {"taken": facts["narrow"]})] if "narrow" in facts else []
+    return [facts["target"], drafter, *cost, precision, device, promise, *shapes, *graphs, *narrow, *_caches(facts)]
 
 
 def _caches(facts: dict[str, str]) -> list[Fact]:

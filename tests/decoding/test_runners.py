@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 
 import pytest
@@ -14,6 +15,7 @@ from specdemo.decoding.forward import LeanRunner
 from specdemo.decoding.runner import PREFILL_CHUNK, Runner, prefill
 from specdemo.models.general_runner import GeneralRunner, RunnerRefused
 from specdemo.models.lean import lean_runner
+from specdemo.models.memory import held_bytes
 from tests.held import held
 from tests.tiny import tiny_gpt2, tiny_llama, tiny_qwen2, tiny_qwen3
 
@@ -255,3 +257,25 @@ def test_hybrid_models_are_refused_by_name() -> None:
 
 def test_lean_runners_are_what_the_lean_cases_test() -> None:
     assert all(isinstance(runner(name, make), LeanRunner) for name, make in CASES if make is lean_runner)
+
+
+@pytest.mark.parametrize("build", [tiny_llama, tiny_qwen2, tiny_qwen3])
+def test_where_nothing_is_packed_a_models_weights_are_held_once(
+    build: Callable[[], PreTrainedModel], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a GPU: what the runner stacks is what the model goes on with, and it computes what it did."""
+    monkeypatch.setattr("specdemo.decoding.linear.packs", lambda device, dtype: False)
+    model = build()
+    ids = torch.arange(9)
+    bytes_held = held_bytes(model)
+    with torch.inference_mode():
+        before = model(ids[None]).logits
+        runner = lean_runner(model)
+        assert torch.equal(model(ids[None]).logits, before)
+        runner.begin(16)
+        torch.testing.assert_close(runner.forward(ids, 9).logits, before[0], rtol=TOLERANCE, atol=TOLERANCE)
+    ours = [w for layer in runner.weights.layers for w in (layer.qkv, layer.o, layer.gate_up, layer.down)]
+    storages = {one.weight.untyped_storage().data_ptr() for one in ours}
+    theirs = [m.weight for m in model.model.layers.modules() if isinstance(m, torch.nn.Linear)]
+    assert {weight.untyped_storage().data_ptr() for weight in theirs} == storages
+    assert held_bytes(model) == bytes_held

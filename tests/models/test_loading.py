@@ -111,6 +111,19 @@ def test_a_quantised_folder_takes_no_other_request(llama: Path, tmp_path: Path) 
             load_model(source, precision, CPU)
 
 
+def test_weights_stored_with_plain_scales_are_not_loaded_with_quantised_ones(llama: Path, tmp_path: Path) -> None:
+    for double in (False, True):
+        folder = tmp_path / f"double-{double}"
+        loaded = load_model(find_model(str(llama)), Precision.INT4, CPU, double_quantisation=double)
+        loaded.model.save_pretrained(folder)
+        loaded.source.tokenizer.save_pretrained(folder)
+        assert load_model(find_model(str(folder)), Precision.INT4, CPU).precision == loaded.precision
+    source = find_model(str(folder))
+    assert load_model(source, Precision.INT4, CPU, double_quantisation=True).precision == loaded.precision
+    with pytest.raises(ModelUnavailable, match="stored in int4 without double quantisation"):
+        load_model(find_model(str(tmp_path / "double-False")), Precision.INT4, CPU, double_quantisation=True)
+
+
 def test_an_unknown_precision_is_refused_with_those_there_are() -> None:
     with pytest.raises(ModelUnavailable, match="no precision 'int3': choose one of fp32, bf16, fp16, int8, int4"):
         parse_precision("int3")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -12,6 +13,7 @@ from specdemo.bench.random_head import random_head
 from specdemo.decoding.capture import Calls, Work
 from specdemo.decoding.captured import CapturedRunner
 from specdemo.decoding.equal_shapes import EqualShapes
+from specdemo.decoding.params import SamplingParams
 from specdemo.drafters.captured import CapturedHead, CapturedModel
 from specdemo.drafters.combined import CombinedDrafter
 from specdemo.drafters.model import ModelDrafter
@@ -23,6 +25,8 @@ from specdemo.models.pair import load_pair
 from specdemo.models.pair_options import PairSpec
 from specdemo.models.progress import silent
 from specdemo.models.replays import Lanes, replayed
+from specdemo.race import Request
+from specdemo.race import lanes as both
 from tests.tables import CPU
 from tests.threads import one_thread  # noqa: F401
 from tests.tiny import noised, tiny_llama
@@ -104,3 +108,79 @@ def test_a_pair_whose_recording_fails_runs_without_and_says_why(
     assert any("CUDA graphs are off, because recording failed" in message for message in told)
     assert not isinstance(pair.target, CapturedRunner)
     assert pair.target.length == 0
+
+
+class Recorder:
+    """Counts what it records, and may fail from some time on."""
+
+    def __init__(self) -> None:
+        self.recorded, self.fails = 0, False
+
+    def __call__(self, work: Work) -> Work:
+        if self.fails:
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+        self.recorded += 1
+        return Calls()(work)
+
+
+def recorded_pair(monkeypatch: pytest.MonkeyPatch, recorder: Recorder, drafter: object) -> SimpleNamespace:
+    """As much of a Pair as lanes ask for, recorded for 64 tokens."""
+    monkeypatch.setattr(replays, "capture_for", lambda device: recorder)
+    monkeypatch.setattr(replays, "ROOM", 64)
+    monkeypatch.setattr("specdemo.decoding.capture.SHORTEST_SPAN", 64)
+    told: list[str] = []
+    (target, twin, made), said = replayed(True, lanes(drafter), lambda fraction, message: told.append(message))
+    loading = len(told)
+    return SimpleNamespace(
+        target=target,
+        target_twin=twin,
+        drafter=made,
+        facts={"graphs": said},
+        context=target.max_length,
+        eos_ids=frozenset(),
+        levels=None,
+        calibration=None,
+        told_since=lambda: told[loading:],
+    )
+
+
+def texts(pair: SimpleNamespace, request: Request) -> list[list[int]]:
+    return [[token.id for step in lane for token in step.tokens] for lane in both(pair, request).values()]
+
+
+DRAFTS = {
+    "model": lambda: ModelDrafter(lean_runner(noised(MODEL, 0.03))),
+    "head": lambda: CombinedDrafter(NgramDrafter(CPU), HEAD),
+}
+LONG = Request(prompt_ids=(1, 2, 3), params=SamplingParams(temperature=0.8, seed=3), gamma=2, max_new_tokens=120)
+
+
+@pytest.mark.usefixtures("graphs")
+@pytest.mark.parametrize("name", DRAFTS)
+def test_what_a_run_needs_is_recorded_before_its_clocks_start(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """More room than was recorded for, and a way of drawing that is new; who loaded the pair hears nothing of it."""
+    recorder = Recorder()
+    pair = recorded_pair(monkeypatch, recorder, DRAFTS[name]())
+    before = recorder.recorded
+    running = both(pair, LONG)
+    ready = recorder.recorded
+    assert ready > before
+    wrote = [[token.id for step in lane for token in step.tokens] for lane in running.values()]
+    assert recorder.recorded == ready and wrote[0] == wrote[1] and len(wrote[0]) == 120
+    assert pair.told_since() == []
+    texts(pair, LONG)
+    assert recorder.recorded == ready, "the second time there is nothing to record"
+
+
+@pytest.mark.usefixtures("graphs")
+@pytest.mark.parametrize("name", DRAFTS)
+def test_a_recording_that_fails_before_a_run_leaves_it_eager_and_is_said(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorder = Recorder()
+    right = texts(recorded_pair(monkeypatch, recorder, DRAFTS[name]()), LONG)
+    pair = recorded_pair(monkeypatch, recorder, DRAFTS[name]())
+    recorder.fails = True
+    assert texts(pair, LONG) == right
+    assert pair.facts["graphs"].startswith("off, because recording failed (CUDA out of memory.): every kernel")
+    assert texts(pair, LONG) == right, "and the next run works"

@@ -20,6 +20,7 @@ from specdemo.models.pair import load_pair
 from specdemo.models.pair_options import PairSpec
 from specdemo.models.precision import Precision
 from specdemo.race import Lane, Mode, Request, race
+from specdemo.terminal import promised
 from tests.models.tiny_tokenizers import word_tokenizer
 from tests.tiny import noised, tiny_llama
 
@@ -93,9 +94,12 @@ class _Need:
 def test_what_fits_narrowly_says_so(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = room.pair_need(find_model(target).config, None, Precision.FP32, CPU)
     free(monkeypatch, wanted.peak + 1)
-    assert load_pair(spec(target)).facts["memory"].endswith("it fits narrowly")
+    facts = load_pair(spec(target)).facts
+    assert facts["memory"].endswith("it fits narrowly")
+    assert "Memory: it fits narrowly, about " + facts["narrow"] + " free are taken." in promised(facts)
     free(monkeypatch, 100 * wanted.peak)
-    assert "narrowly" not in load_pair(spec(target)).facts["memory"]
+    facts = load_pair(spec(target)).facts
+    assert "narrowly" not in facts["memory"] and "narrow" not in facts
 
 
 # --- memory that runs out

@@ -419,6 +419,13 @@ SENTENCES = {
         "這些權重以量化形式（{stored}）儲存，不能按 {precision} 載入：若 {same} 為 int8 或 int4 "
         "請選它，或用未量化的模型。",
     ),
+    (
+        "These weights are stored in int4 without double quantisation, and cannot be loaded with it: leave it off, "
+        "or take the unquantised model."
+    ): (
+        "这些权重以 int4 保存、未做双重量化，不能按双重量化加载：请关掉它，或用未量化的模型。",
+        "這些權重以 int4 儲存、未做雙重量化，不能按雙重量化載入：請關掉它，或用未量化的模型。",
+    ),
     "{asked} was asked for, but the model came as {got}.": (
         "要求的是 {asked}，模型却以 {got} 加载。",
         "要求的是 {asked}，模型卻以 {got} 載入。",
