@@ -146,8 +146,8 @@ def lanes(pair: Pair, request: Request) -> dict[Lane, Iterator[Step]]:
     ids, params = request.prompt_ids, request.params
     if not request.reuse:
         forget(pair)
+    prepare(pair, len(ids) + ending().left + 1, params, request.rule if request.gamma else None)
     keep = held(pair, request) if request.reuse else 0
-    prepare(pair, len(ids) + ending().left + 1, params, request.rule)
     return {
         Lane.BASELINE: autoregressive(pair.target, ids, params, ending(), keep),
         Lane.SPECULATIVE: speculative(

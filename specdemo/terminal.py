@@ -235,7 +235,7 @@ def promised(facts: dict[str, str]) -> list[str]:
     named = {"promise": "Promised", "precision choice": "Precision", "draft precision": "Draft precision"}
     named |= {"draft cost": "Draft cost", "equal shapes": "Equal shapes", "graphs": "CUDA graphs", "narrow": "Memory"}
     values = facts | {"precision choice": f"{facts.get('target precision')} {facts.get('precision choice')}"}
-    values |= {"narrow": f"it fits narrowly, about {facts['narrow']} free are taken"} if "narrow" in facts else {}
+    values |= {"narrow": f"it fits narrowly, {facts['narrow']} free are taken"} if "narrow" in facts else {}
     return [f"{title}: {values[name]}." for name, title in named.items() if name in facts]
 
 

@@ -50,6 +50,7 @@ class CapturedRunner:
         self._rows = tuple(sorted(set(rows), reverse=True))
         self._recordings = Recordings(capture, tell)
         self._room = 0  # tokens for which there is a recording
+        self.stopped = ""  # why nothing is recorded any more
         self._ids = torch.zeros(self._rows[0], dtype=torch.long, device=self.device)
         self._start = torch.zeros(1, dtype=torch.long, device=self.device)  # where the first row stands
         self._logits = self._hidden = torch.empty(0)
@@ -83,10 +84,12 @@ class CapturedRunner:
         """Make the room that `begin` would make, and record for it; what is held stays."""
         self.begin(capacity, self.length)
 
-    def stop_recording(self) -> None:
-        """From now on every forward runs as it does without."""
+    def stop_recording(self, why: str) -> None:
+        """From now on every forward runs as it does without. The cache, which may be half made, begins anew."""
+        self.stopped = why
         self._recordings.clear()
         self._room = sys.maxsize
+        self.runner.kv.clear()
 
     @torch.inference_mode()
     def forward(self, ids: Tensor, rows: int, aux_layers: tuple[int, ...] = ()) -> Output:

@@ -42,6 +42,10 @@ class EqualShapes:
         """Empty the cache, but for the first `keep` tokens, and make room for `capacity` in all."""
         self.runner.begin(capacity + self._surplus, keep)
 
+    def prepare(self, capacity: int) -> None:
+        """Record what `begin` would, where forwards are recorded (see captured.py)."""
+        self.runner.prepare(capacity + self._surplus)
+
     def held(self, ids: Tensor) -> int:
         """How many of the first of ids [n] are the first that the cache holds."""
         return self.runner.held(ids)

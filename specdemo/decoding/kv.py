@@ -27,18 +27,20 @@ class LayerKV:
 
     def reserve(self, capacity: int, keys: Tensor, values: Tensor) -> None:
         """Make room for `capacity` tokens shaped as keys and values [1, kv_heads, any, dim] are."""
-        # Zeros, not empty: a masked row weighs 0, but 0 * nan is nan.
-        self.keys = keys.new_zeros(1, keys.shape[1], capacity, keys.shape[3])
-        self.values = values.new_zeros(1, values.shape[1], capacity, values.shape[3])
+        # Zeros, not empty: a masked row weighs 0, but 0 * nan is nan. Both are made before either is held: where memory
+        # is short, what is held must still be whole.
+        rooms = (t.new_zeros(1, t.shape[1], capacity, t.shape[3]) for t in (keys, values))
+        self.keys, self.values = rooms
 
     def grow(self, capacity: int, keep: int) -> None:
         """Make room for `capacity` tokens and take the first `keep` along."""
         keys, values = self.keys, self.values
-        self.keys = self.values = None  # made again, at the new size, by the next write
-        if keep:
-            self.reserve(capacity, keys, values)
-            self.keys[:, :, :keep] = keys[:, :, :keep]
-            self.values[:, :, :keep] = values[:, :, :keep]
+        if not keep:
+            self.keys = self.values = None  # made again, at the new size, by the next write
+            return
+        self.reserve(capacity, keys, values)
+        self.keys[:, :, :keep] = keys[:, :, :keep]
+        self.values[:, :, :keep] = values[:, :, :keep]
 
 
 class KVCache:
@@ -60,13 +62,21 @@ class KVCache:
         self.rewind(keep)
         if capacity <= self.capacity:
             return
-        self.capacity = round_up(capacity)
-        for layer in self.layers:
-            layer.grow(self.capacity, keep)
-        before, self._ids = self._ids, None
+        room = round_up(capacity)
+        ids = None
         if keep:
-            self._ids = before.new_zeros(self.capacity)
-            self._ids[:keep] = before[:keep]
+            ids = self._ids.new_zeros(room)
+            ids[:keep] = self._ids[:keep]
+        for layer in self.layers:
+            layer.grow(room, keep)
+        self._ids, self.capacity = ids, room
+
+    def clear(self) -> None:
+        """Hold nothing, and give the room back."""
+        self.rewind(0)
+        for layer in self.layers:
+            layer.keys = layer.values = None
+        self._ids, self.capacity = None, 0
 
     def write(self, index: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         """Put n new rows [1, kv_heads, n, dim] behind the held ones; views of all length + n rows of that layer."""

@@ -69,8 +69,8 @@ class CapturedDraws:
         return self._tokens[len(drafted)], self._q[len(drafted)]
 
     def stop_recording(self) -> None:
-        """From now on every lane draws by itself."""
-        self._stopped = True
+        """From now on every lane draws by itself; what is recorded is given back."""
+        self._stopped, self._way, self._replay = True, None, None
 
     @torch.inference_mode()
     def prepare(self, params: SamplingParams, shared: bool) -> None:
@@ -78,6 +78,7 @@ class CapturedDraws:
         params = replace(params, seed=0)
         if self._stopped or self._way == (params, shared):
             return
+        self._way = None  # recording may fail
         nothing = torch.empty(0, dtype=torch.long, device=self._device)
         self._sampler = Sampler(params, self._vocab_size, self._device, nothing)
         shape = (self._longest,) if shared else (self._longest, self._vocab_size)
@@ -116,10 +117,10 @@ class CapturedModel(ModelDrafter):
             self.runner.prepare(capacity)
         self._draws.prepare(params, shared)
 
-    def stop_recording(self) -> None:
-        """From now on everything runs as it does without."""
+    def stop_recording(self, why: str) -> None:
+        """From now on everything runs as it does without; caches begin anew."""
         if isinstance(self.runner, CapturedRunner):
-            self.runner.stop_recording()
+            self.runner.stop_recording(why)
         self._draws.stop_recording()
 
     def propose(self, gamma: int, draw: Draw) -> Draft:
@@ -176,10 +177,12 @@ class CapturedHead(HeadDrafter):
             self._record(roomy(capacity, self.max_length), self._committed, self._hidden)
         self._draws.prepare(params, shared)
 
-    def stop_recording(self) -> None:
-        """From now on everything runs as it does without."""
+    def stop_recording(self, why: str) -> None:
+        """From now on everything runs as it does without; the cache, which may be half made, begins anew."""
         self._recordings.clear()
         self._room = sys.maxsize
+        self._kv.clear()
+        self._committed = 0
         self._draws.stop_recording()
 
     @torch.inference_mode()

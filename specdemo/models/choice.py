@@ -15,9 +15,9 @@ import torch
 from specdemo.decoding.linear import halves, packs
 from specdemo.decoding.runner import Runner
 from specdemo.models.loading import LoadedModel, Source, load_model
-from specdemo.models.memory import free_bytes, skeleton
+from specdemo.models.memory import free_bytes, part
 from specdemo.models.pair_options import AUTO
-from specdemo.models.precision import DTYPES, Precision, parse_precision, stored_quantisation
+from specdemo.models.precision import Precision, parse_precision, stored_quantisation
 from specdemo.models.progress import Progress, silent
 from specdemo.models.runners import make_runner
 
@@ -98,8 +98,9 @@ def plain_steps(runners: Sequence[Runner]) -> list[float]:
 
 
 def _that_fit(source: Source, precisions: Sequence[Precision], device: torch.device) -> Sequence[Precision]:
-    """Those whose weights fit into the free memory while they are packed, twice in all; the last one in any case."""
+    """Those whose weights fit into the free memory while they are packed; the last one in any case."""
     if len(precisions) == 1:
         return precisions
-    parameters, free = skeleton(source.config).num_parameters(), free_bytes(device)
-    return [p for p in precisions[:-1] if 2 * parameters * DTYPES[p].itemsize < free] + list(precisions[-1:])
+    free = free_bytes(device)
+    weights = {p: part(source.config, p, device) for p in precisions[:-1]}
+    return [p for p, one in weights.items() if one.weights + one.packing < free] + list(precisions[-1:])

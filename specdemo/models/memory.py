@@ -131,7 +131,7 @@ def need(
     caches, draft_cache = 2 * target.per_token * held, draft.per_token * held if draft else 0
     logits = (LOGIT_COPIES * (gamma + 1) + (gamma if draft else 0)) * target.vocabulary * 4
     settled = target.weights + drafted + caches + draft_cache + logits + context
-    loading = target.weights + context + max(target.packing, drafted + draft.packing if draft else 0)
+    loading = target.weights + drafted + context + max(target.packing, draft.packing if draft else 0)
     per_token = 2 * target.per_token + (draft.per_token if draft else 0)
     return Need(target.weights, drafted, caches, draft_cache, logits, context, max(settled, loading), per_token)
 

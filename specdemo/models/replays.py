@@ -59,6 +59,10 @@ def replayed(wanted: bool, lanes: Lanes, progress: Progress) -> tuple[Lanes, str
     except RuntimeError as error:  # of the driver, of a library, of memory: the eager engine may still run
         reason = _off(error)
         progress(None, f"CUDA graphs are {reason}.")
+        for one in map(_inner, lanes):  # a cache that recording began may be half made
+            runner = one.runner if isinstance(one, ModelDrafter) else one
+            if isinstance(runner, LeanRunner):
+                runner.kv.clear()
         return lanes, reason
     eager = [name for name, one in (("target's", recorded[0]), ("drafter's", recorded[2])) if not _is_recorded(one)]
     if eager:
@@ -66,23 +70,26 @@ def replayed(wanted: bool, lanes: Lanes, progress: Progress) -> tuple[Lanes, str
     return recorded, "on, forwards and draws are recorded and replayed"
 
 
-def prepare(pair: Pair, capacity: int, params: SamplingParams, rule: Rule) -> None:
+def prepare(pair: Pair, capacity: int, params: SamplingParams, rule: Rule | None) -> None:
     """Record what a run needs and the pair has not, off the lanes' clocks: room for so many tokens, its way of drawing.
 
-    Where that fails everything runs eagerly from now on, and the pair's facts say why.
+    rule: None where nothing will be drafted. Where recording fails everything runs eagerly from now on, with caches
+    that begin anew, and the pair's facts say why.
     """
-    runners = [one for one in map(_inner, (pair.target, pair.target_twin)) if isinstance(one, CapturedRunner)]
+    runners = [one for one in (pair.target, pair.target_twin) if isinstance(_inner(one), CapturedRunner)]
     drafter = _inner(pair.drafter)
     drafters = [drafter] if isinstance(drafter, CapturedModel | CapturedHead) else []
     try:
         for one in runners:
             one.prepare(capacity)
-        for one in drafters:
+        for one in drafters if rule else ():
             one.prepare(capacity, params, rule is Rule.SHARED_NOISE)
     except RuntimeError as error:
-        for one in (*runners, *drafters):
-            one.stop_recording()
-        pair.facts["graphs"] = _off(error)
+        for one in (*map(_inner, runners), *drafters):
+            one.stop_recording(_off(error))
+    stopped = [one.stopped for one in map(_inner, runners) if one.stopped]  # perhaps by another pair over this target
+    if stopped:
+        pair.facts["graphs"] = stopped[0]
 
 
 def _off(error: RuntimeError) -> str:
@@ -100,7 +107,7 @@ def _runner(runner: Runner, aux_layers: tuple[int, ...], capture: Capture, progr
     """The runner with recorded forwards that give these layers' outputs; any but a lean one as it is."""
     if isinstance(runner, EqualShapes):
         return EqualShapes(_runner(runner.runner, aux_layers, capture, progress), runner.shapes)
-    if isinstance(runner, CapturedRunner) and runner.aux_layers != aux_layers:
+    if isinstance(runner, CapturedRunner) and (runner.stopped or runner.aux_layers != aux_layers):
         runner = runner.twin()  # recordings are of one cache, and the pair before may go on with it
     if isinstance(runner, LeanRunner):
         return CapturedRunner(runner, capture, ROWS, aux_layers, progress)

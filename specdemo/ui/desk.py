@@ -118,6 +118,11 @@ class Desk:
         before, self._visitor = self._visitor, visitor
         return before == visitor != ""
 
+    def tell_facts(self, pair: Any) -> None:
+        """Tell visitors of the pair anew, where something of it has changed."""
+        if self._status.facts != (facts := tuple(self.engine.facts(pair))):
+            self._tell(facts=facts)
+
     def pair(self, spec: Any, progress: Progress) -> Any:
         """The pair of this spec, loaded if it is not the last one; the device must have been taken.
 
@@ -129,8 +134,7 @@ class Desk:
             try:
                 self.engine.still(before)
             finally:
-                if self._status.facts != (facts := tuple(self.engine.facts(before))):  # a server was started anew
-                    self._tell(facts=facts)
+                self.tell_facts(before)  # a server may have been started anew
             return before
         pair = None
         try:

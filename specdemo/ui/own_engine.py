@@ -85,8 +85,15 @@ def _facts(pair: Pair) -> list[Fact]:
     shapes = [("shapes", {"padding": f"{pair.padding:.1f}"})] if pair.padding >= 1.05 else []
     cost = [] if pair.draft_cost is None else [("draft.cost", {"c": f"{pair.draft_cost:.2f}"})]
     graphs = [recognise(f"CUDA graphs are {facts['graphs']}.")] if "graphs" in facts else []
-    narrow = [("narrow", {"taken": facts["narrow"]})] if "narrow" in facts else []
-    return [facts["target"], drafter, *cost, precision, device, promise, *shapes, *graphs, *narrow, *_caches(facts)]
+    memory = [*_narrow(facts), *_caches(facts)]
+    return [facts["target"], drafter, *cost, precision, device, promise, *shapes, *graphs, *memory]
+
+
+def _narrow(facts: dict[str, str]) -> list[Fact]:
+    if "narrow" not in facts:
+        return []
+    taken, free = facts["narrow"].split(" of ")
+    return [("narrow", {"taken": taken, "free": free})]
 
 
 def _caches(facts: dict[str, str]) -> list[Fact]:

@@ -244,6 +244,7 @@ class Worker:
         self._record = self.desk.ledger.open(self.order.prompt, request, known)
         self._events.put(Began(request, known))
         emitted, stopped = self._race(pair, request)
+        self.desk.tell_facts(pair)  # graphs may have had to go
         if stopped and not self.stop.is_set():
             return Ended(stopped, why=("budget.seconds", {"seconds": f"{self.desk.rules.seconds:g}"}))
         parting = None

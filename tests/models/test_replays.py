@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,6 +14,7 @@ from specdemo.bench.random_head import random_head
 from specdemo.decoding.capture import Calls, Work
 from specdemo.decoding.captured import CapturedRunner
 from specdemo.decoding.equal_shapes import EqualShapes
+from specdemo.decoding.kv import LayerKV
 from specdemo.decoding.params import SamplingParams
 from specdemo.drafters.captured import CapturedHead, CapturedModel
 from specdemo.drafters.combined import CombinedDrafter
@@ -152,7 +154,7 @@ DRAFTS = {
     "model": lambda: ModelDrafter(lean_runner(noised(MODEL, 0.03))),
     "head": lambda: CombinedDrafter(NgramDrafter(CPU), HEAD),
 }
-LONG = Request(prompt_ids=(1, 2, 3), params=SamplingParams(temperature=0.8, seed=3), gamma=2, max_new_tokens=120)
+LONG = Request(prompt_ids=(1, 2, 3), params=SamplingParams(temperature=0.8, seed=3), gamma=2, max_new_tokens=430)
 
 
 @pytest.mark.usefixtures("graphs")
@@ -166,7 +168,7 @@ def test_what_a_run_needs_is_recorded_before_its_clocks_start(name: str, monkeyp
     ready = recorder.recorded
     assert ready > before
     wrote = [[token.id for step in lane for token in step.tokens] for lane in running.values()]
-    assert recorder.recorded == ready and wrote[0] == wrote[1] and len(wrote[0]) == 120
+    assert recorder.recorded == ready and wrote[0] == wrote[1] and len(wrote[0]) == 430
     assert pair.told_since() == []
     texts(pair, LONG)
     assert recorder.recorded == ready, "the second time there is nothing to record"
@@ -184,3 +186,55 @@ def test_a_recording_that_fails_before_a_run_leaves_it_eager_and_is_said(
     assert texts(pair, LONG) == right
     assert pair.facts["graphs"].startswith("off, because recording failed (CUDA out of memory.): every kernel")
     assert texts(pair, LONG) == right, "and the next run works"
+
+
+@pytest.mark.usefixtures("graphs")
+@pytest.mark.parametrize("name", DRAFTS)
+@pytest.mark.parametrize("reuse", [False, True])
+def test_memory_that_is_short_while_caches_move_leaves_them_whole(
+    name: str, reuse: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It runs out in a layer in the middle; the run goes on eagerly, over caches that begin anew."""
+    pair = recorded_pair(monkeypatch, Recorder(), DRAFTS[name]())
+    first = replace(LONG, max_new_tokens=10)
+    prompt = (*first.prompt_ids, *texts(pair, first)[0], 9)
+    again = replace(LONG, prompt_ids=prompt, reuse=reuse)
+    right = texts(recorded_pair(monkeypatch, Recorder(), DRAFTS[name]()), replace(again, reuse=False))
+    reserve, calls = LayerKV.reserve, []
+
+    def short(self: LayerKV, *args: object) -> None:
+        calls.append(self)
+        if len(calls) == 2:
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+        reserve(self, *args)
+
+    monkeypatch.setattr(LayerKV, "reserve", short)
+    assert texts(pair, again) == right
+    assert len(calls) > 2 and pair.facts["graphs"].startswith("off, because recording failed")
+
+
+@pytest.mark.usefixtures("graphs")
+def test_another_drafter_records_again_where_recording_had_to_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+    recorder = Recorder()
+    pair = recorded_pair(monkeypatch, recorder, NgramDrafter(CPU))
+    recorder.fails = True
+    right = texts(pair, LONG)
+    beside = SimpleNamespace(**vars(pair) | {"facts": {"graphs": "on"}})
+    assert texts(beside, LONG) == right and beside.facts["graphs"].startswith("off, because")
+    recorder.fails = False
+    (target, _, _), said = replayed(True, (pair.target, pair.target_twin, NgramDrafter(CPU)), silent)
+    assert said.startswith("on,") and not target.stopped and target is not pair.target
+
+
+@pytest.mark.usefixtures("graphs")
+def test_padded_forwards_are_recorded_before_the_clocks_start_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The surplus rows take places: a text that just fits the room without them needs more with them."""
+    recorder = Recorder()
+    pair = recorded_pair(monkeypatch, recorder, NgramDrafter(CPU))
+    pair.target, pair.target_twin = EqualShapes(pair.target, (3,)), EqualShapes(pair.target_twin, (3,))
+    for tokens in range(372, 384):
+        running = both(pair, replace(LONG, max_new_tokens=tokens))
+        ready = recorder.recorded
+        for lane in running.values():
+            next(lane)
+        assert recorder.recorded == ready

@@ -96,7 +96,7 @@ def test_what_fits_narrowly_says_so(target: str, monkeypatch: pytest.MonkeyPatch
     free(monkeypatch, wanted.peak + 1)
     facts = load_pair(spec(target)).facts
     assert facts["memory"].endswith("it fits narrowly")
-    assert "Memory: it fits narrowly, about " + facts["narrow"] + " free are taken." in promised(facts)
+    assert "Memory: it fits narrowly, " + facts["narrow"] + " free are taken." in promised(facts)
     free(monkeypatch, 100 * wanted.peak)
     facts = load_pair(spec(target)).facts
     assert "narrowly" not in facts["memory"] and "narrow" not in facts

@@ -64,6 +64,14 @@ def test_what_drafting_costs_and_how_caches_grow_is_said() -> None:
     assert "caches at 1,024 tokens and γ 5: 46.1 MB; each token more, of text or of γ: 45.2 kB" in said()
 
 
+def test_that_a_pair_fits_narrowly_is_said_in_every_language() -> None:
+    assert "fits narrowly: 7.9 GB of 8.0 GB free memory" in said(narrow="7.9 GB of 8.0 GB")
+    for language in set(LANGUAGES) - {"en"}:
+        (told,) = set(said(language, narrow="7.9 GB of 8.0 GB")) - set(said(language))
+        assert "7.9 GB" in told and "8.0 GB" in told and " of " not in told
+    assert not any("narrowly" in one for one in said())
+
+
 def test_a_race_is_told_that_nobody_waits_for_it() -> None:
     pair = ToyPair(tokenizer=word_tokenizer(5))
     with asking(lambda: True), pytest.raises(GivenUp):

@@ -20,7 +20,7 @@ STRINGS = {
     "ready": "Ready",
     "shapes": "equal shapes, plain step ×{padding}; speedup is over the unpadded one",
     "draft.cost": "a drafted token costs {c} of a step",
-    "narrow": "fits narrowly: about {taken} free are taken",
+    "narrow": "fits narrowly: {taken} of {free} free memory",
     "caches": "caches at {tokens} tokens and γ {gamma}: {n}; each token more, of text or of γ: {each}",
     "promise.bits": "bit-identical",
     "promise.rounding": "equal up to rounding",

@@ -17,7 +17,7 @@ STRINGS = {
     "loading": "正在加载模型",
     "ready": "就绪",
     "shapes": "等形计算，普通单步为 {padding} 倍；加速按未填充的单步计",
-    "narrow": "勉强放得下：空闲内存 {taken} 将被占用",
+    "narrow": "勉强放得下：需 {taken}，空闲 {free}",
     "draft.cost": "一个草稿词元耗 {c} 个单步",
     "caches": "{tokens} 个词元、γ {gamma} 时缓存占 {n}；每多一个文本或 γ 的词元：{each}",
     "promise.bits": "逐位相同",

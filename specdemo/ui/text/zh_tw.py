@@ -17,7 +17,7 @@ STRINGS = {
     "loading": "正在載入模型",
     "ready": "就緒",
     "shapes": "等形計算，普通單步為 {padding} 倍；加速按未填充的單步計",
-    "narrow": "勉強放得下：可用記憶體 {taken} 將被占用",
+    "narrow": "勉強放得下：需 {taken}，可用 {free}",
     "draft.cost": "一個草稿詞元耗 {c} 個單步",
     "caches": "{tokens} 個詞元、γ {gamma} 時快取占 {n}；每多一個文字或 γ 的詞元：{each}",
     "promise.bits": "逐位相同",
