@@ -16,7 +16,6 @@ import torch
 from safetensors import SafetensorError
 from transformers import (
     AutoConfig,
-    AutoModelForCausalLM,
     AutoTokenizer,
     PreTrainedConfig,
     PreTrainedModel,
@@ -27,6 +26,7 @@ from transformers.utils import logging as transformers_logging
 
 from specdemo.models import embedded, hub
 from specdemo.models.allocator import keep_freed_memory
+from specdemo.models.auto import auto_class
 from specdemo.models.cache_folder import origin_of
 from specdemo.models.errors import MemoryShort, ModelUnavailable, first_line
 from specdemo.models.memory import collect, is_out_of_memory, refuse_cpu_shapes
@@ -105,13 +105,13 @@ def load_model(
     if source.repository:
         hub.download(source.repository, WEIGHTS, progress, f"Downloading {source.title}")
     _require_weights(source)
-    model_class(source)
+    model_class(source)  # or it says why not
     arguments = loading_arguments(precision, device, source.config, double_quantisation)
     progress(None, f"Loading {source.title} in {precision}")
     short = False
     try:
         with _no_progress_bar():
-            model, found = AutoModelForCausalLM.from_pretrained(
+            model, found = auto_class(source.config).from_pretrained(
                 source.folder,
                 **arguments,
                 device_map={"": device},
@@ -271,12 +271,12 @@ def model_class(source: Source) -> type[PreTrainedModel]:
     saved_as = getattr(source.config, "architectures", None) or []
     if saved_as and all(ANOTHER_TASK.search(str(name)) for name in saved_as):
         raise ModelUnavailable(f"{source.title} was saved as {saved_as[0]}, which writes no text.", TEXT_MODEL)
-    try:
-        kind = AutoModelForCausalLM._model_mapping[type(source.config)]
-    except KeyError:
+    auto = auto_class(source.config)
+    if auto is None:
         raise ModelUnavailable(
             f"{source.title} is a {source.config.model_type} model, not a causal language model.", TEXT_MODEL
-        ) from None
+        )
+    kind = auto._model_mapping[type(source.config)]
     return kind[0] if isinstance(kind, tuple) else kind
 
 

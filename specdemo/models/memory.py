@@ -17,12 +17,13 @@ from typing import Any
 import psutil
 import torch
 from torch import Tensor, nn
-from transformers import AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
+from transformers import PreTrainedConfig, PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 from transformers.quantizers.base import get_keys_to_not_convert
 
 from specdemo.decoding.kv import round_up
 from specdemo.decoding.linear import halves, packs
+from specdemo.models.auto import auto_class
 from specdemo.models.errors import MemoryShort
 from specdemo.models.head_files import layer_config
 from specdemo.models.lean import largest_stack, why_not
@@ -156,7 +157,7 @@ def skeleton(config: PreTrainedConfig) -> PreTrainedModel:
     if stored_quantisation(config):
         del config.quantization_config
     with torch.device("meta"):
-        return AutoModelForCausalLM.from_config(config, dtype=torch.float32, trust_remote_code=False)
+        return auto_class(config).from_config(config, dtype=torch.float32, trust_remote_code=False)
 
 
 def refuse_cpu_shapes(config: PreTrainedConfig, precision: Precision, device: torch.device) -> None:

@@ -11,7 +11,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, MambaConfig
 
-from specdemo.models import calibration, choice, loading, memory, room
+from specdemo.models import calibration, choice, memory, room
 from specdemo.models import pair as pair_module
 from specdemo.models.errors import MemoryShort, ModelUnavailable, PairRefused
 from specdemo.models.general_runner import GeneralRunner
@@ -113,7 +113,7 @@ def test_running_out_while_loading_is_a_sentence_and_the_next_load_works(
         raise error
 
     with monkeypatch.context() as short:
-        short.setattr(loading.AutoModelForCausalLM, "from_pretrained", run_out)
+        short.setattr(AutoModelForCausalLM, "from_pretrained", run_out)
         with pytest.raises(MemoryShort, match="target does not fit into the memory of cpu") as refused:
             load_model(find_model(target), Precision.FP32, CPU)
     assert refused.value.__context__ is None  # which would hold what was loaded so far

@@ -8,7 +8,13 @@ from pathlib import Path
 
 import pytest
 import torch
-from transformers import BertConfig, BertForMaskedLM, BertLMHeadModel, LlamaForSequenceClassification
+from transformers import (
+    AutoModelForCausalLM,
+    BertConfig,
+    BertForMaskedLM,
+    BertLMHeadModel,
+    LlamaForSequenceClassification,
+)
 
 from specdemo.models import loading, memory
 from specdemo.models.errors import ModelUnavailable, PairRefused
@@ -200,12 +206,12 @@ def test_shapes_that_4_bit_cannot_take_are_refused_before_the_weights_are_read(
 
 
 def test_weights_that_were_left_elsewhere_are_named(llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from_pretrained = loading.AutoModelForCausalLM.from_pretrained
+    from_pretrained = AutoModelForCausalLM.from_pretrained
 
     def offloads(*args: object, **named: object) -> object:
         model, found = from_pretrained(*args, **named)
         model.model.norm.to("meta")
         return model, found
 
-    monkeypatch.setattr(loading.AutoModelForCausalLM, "from_pretrained", offloads)
+    monkeypatch.setattr(AutoModelForCausalLM, "from_pretrained", offloads)
     assert "does not fit on cpu: model.norm.weight was left elsewhere. Choose a smaller" in refused(llama)
