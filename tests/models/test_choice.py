@@ -9,13 +9,17 @@ import pytest
 import torch
 
 from specdemo.decoding import linear
+from specdemo.decoding.promise import Promise, probe
 from specdemo.models import choice
 from specdemo.models.choice import Choice, candidates, load_chosen, plain_step
 from specdemo.models.general_runner import GeneralRunner
-from specdemo.models.loading import find_model
+from specdemo.models.loading import find_model, load_model
 from specdemo.models.pair import load_pair
 from specdemo.models.pair_options import AUTO, PairSpec
 from specdemo.models.precision import Precision
+from specdemo.models.runners import make_runner
+from specdemo.terminal import promised
+from tests.models.tiny_tokenizers import word_tokenizer
 from tests.tiny import tiny_llama
 
 CPU = torch.device("cpu")
@@ -110,3 +114,15 @@ def test_fp16_weights_on_a_cpu_have_the_same_bits_in_both_lanes_by_padded_forwar
     assert pair.facts["equal shapes"].startswith("forwards of 3 to 6, 8 to 19 rows")
     assert pair.padding >= 1
     assert pair.bits_promised, pair.probe
+
+
+@pytest.mark.parametrize("precision", ["int8", "int4"])
+def test_of_a_quantised_target_is_promised_what_its_own_probe_finds(
+    save_model: Callable[..., Path], precision: str
+) -> None:
+    """Asked of the quantised layers themselves: their promise stands or is withdrawn, and the terminal says which."""
+    folder = save_model("target", tiny_llama(256), word_tokenizer(256))
+    pair = load_pair(PairSpec(str(folder), target_precision=precision, device="cpu"))
+    found = probe(make_runner(load_model(find_model(str(folder)), Precision(precision), CPU).model, 256))
+    assert pair.probe.promise is found.promise and pair.bits_promised is (found.promise is Promise.BIT_IDENTICAL)
+    assert f"Promised: {pair.probe}." in promised(pair.facts) and str(pair.probe).startswith(found.promise)

@@ -21,9 +21,9 @@ FACTS = {"target": "tiny", "drafter": "small", "target precision": "bf16", "devi
 FACTS |= {"caches": "46.1 MB", "caches, each token": "45.2 kB"}
 
 
-def said(language: str = "en", **facts: str) -> list[str]:
+def said(language: str = "en", bits: bool = True, **facts: str) -> list[str]:
     pair = SimpleNamespace(facts=FACTS | facts, spec=PairSpec("t", "d"), choice=SimpleNamespace(measured={}))
-    pair.bits_promised, pair.padding, pair.draft_cost, pair.target_precision = True, 1.0, 0.25, Precision.BF16
+    pair.bits_promised, pair.padding, pair.draft_cost, pair.target_precision = bits, 1.0, 0.25, Precision.BF16
     return [one if isinstance(one, str) else tell(language, one) for one in real_engine().facts(pair)]
 
 
@@ -62,6 +62,11 @@ def test_what_loads_is_imported_and_passed_over_by_the_collector_before_there_is
 def test_what_drafting_costs_and_how_caches_grow_is_said() -> None:
     assert "a drafted token costs 0.25 of a step" in said()
     assert "caches at 1,024 tokens and γ 5: 46.1 MB; each token more, of text or of γ: 45.2 kB" in said()
+
+
+def test_a_promise_that_the_probe_withdraws_is_withdrawn_on_the_page() -> None:
+    assert "bit-identical" in said() and "equal up to rounding" not in said()
+    assert "equal up to rounding" in said(bits=False) and "bit-identical" not in said(bits=False)
 
 
 def test_that_a_pair_fits_narrowly_is_said_in_every_language() -> None:
