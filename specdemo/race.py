@@ -146,10 +146,11 @@ def lanes(pair: Pair, request: Request) -> dict[Lane, Iterator[Step]]:
     ids, params = request.prompt_ids, request.params
     if not request.reuse:
         forget(pair)
-    prepare(pair, len(ids) + ending().left + 1, params, request.rule if request.gamma else None)
+    ends = {lane: ending() for lane in Lane}
+    prepare(pair, len(ids) + ends[Lane.BASELINE].left + 1, params, request.rule if request.gamma else None)
     keep = held(pair, request) if request.reuse else 0
     return {
-        Lane.BASELINE: autoregressive(pair.target, ids, params, ending(), keep),
+        Lane.BASELINE: autoregressive(pair.target, ids, params, ends[Lane.BASELINE], keep),
         Lane.SPECULATIVE: speculative(
             pair.target_twin,
             pair.drafter,
@@ -157,7 +158,7 @@ def lanes(pair: Pair, request: Request) -> dict[Lane, Iterator[Step]]:
             params,
             request.rule,
             policy(request.draft_length, request.gamma, pair.levels, pair.calibration),
-            ending(),
+            ends[Lane.SPECULATIVE],
             keep,
         ),
     }

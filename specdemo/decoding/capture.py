@@ -22,6 +22,10 @@ Tell = Callable[[float | None, str], None]
 SHORTEST_SPAN = 512  # keys that the shortest recording of a forward reads; the next reads twice as many
 
 
+def silent(fraction: float | None, message: str) -> None:
+    """A Tell for whom it does not concern."""
+
+
 class Capture(Protocol):
     """Records work; what it returns does it again. Recording runs the work, too, whatever its buffers hold."""
 
@@ -100,7 +104,7 @@ class Recordings:
             self._tell(done / len(todo), "Recording forwards as graphs")
             self._recorded[key] = self._capture(work(*key))
         self._spans = spans(capacity)[::-1]
-        self._tell = lambda fraction, message: None  # whoever loads is told; a run that records again is another's
+        self._tell = silent  # whoever loads is told; a run that records again is another's
 
     def fitting(self, shape: Hashable, end: int) -> Work | None:
         """The replay of this shape that reads the fewest keys, `end` at least; None where none was recorded."""

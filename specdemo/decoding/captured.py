@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from specdemo.decoding.capture import Capture, Recordings, Tell, Work, roomy
+from specdemo.decoding.capture import Capture, Recordings, Tell, Work, roomy, silent
 from specdemo.decoding.forward import (
     Attend,
     Layer,
@@ -42,7 +42,7 @@ class CapturedRunner:
         capture: Capture,
         rows: Sequence[int],
         aux_layers: tuple[int, ...] = (),
-        tell: Tell = lambda fraction, message: None,
+        tell: Tell = silent,
     ) -> None:
         self.runner, self.aux_layers = runner, aux_layers
         self.vocab_size, self.max_length, self.device = runner.vocab_size, runner.max_length, runner.device

@@ -128,6 +128,17 @@ def race_winner(weights: Tensor, noise: Tensor) -> Tensor:
     return argmax(weights / noise)
 
 
+def _race_on_cpu(weights: Tensor, keys: list[tuple[int, int]], ids: Tensor, places: np.ndarray | None) -> int:
+    """`race_winner` of weights [n] against the noise of one key and these ids [n].
+
+    What weighs nothing never wins, and after top-p a few hundred are left: finding them would wait for a device. In
+    numpy, because two dozen operations on so few cost what it costs to begin them.
+    """
+    left = np.flatnonzero(weights.numpy() != 0) if places is None else places
+    noise = _exponential_on_cpu(_hash(ids.numpy()[left], *keys[0]))
+    return int(left[(weights.numpy()[left] / noise).argmax()])
+
+
 def argmax(x: Tensor) -> Tensor:
     """Index [...] of the first of the largest of x [..., n], float32; of the first that is no number, if any is."""
     if x.device.type != "cpu":
@@ -305,27 +316,14 @@ class Sampler:
 
         places: outside them the weights are 0, where somebody knows.
         """
+        keys, ids = noise_keys(self.params.seed, stream, [counter]), self.ids_of(among)
         if weights.device.type == "cpu":
-            return torch.tensor(self.draw_on_cpu(weights, stream, counter, among, places))
-        return race_winner(weights, exponential(noise_keys(self.params.seed, stream, [counter]), self.ids_of(among))[0])
+            return torch.tensor(_race_on_cpu(weights, keys, ids, places))
+        return race_winner(weights, exponential(keys, ids)[0])
 
-    def draw_on_cpu(
-        self,
-        weights: Tensor,
-        stream: Stream,
-        counter: int,
-        among: Pruned | None = None,
-        places: np.ndarray | None = None,
-    ) -> int:
-        """`draw` on a CPU, as a number.
-
-        What weighs nothing never wins, and after top-p a few hundred are left: finding them would wait for a device. In
-        numpy, because two dozen operations on so few cost what it costs to begin them.
-        """
-        left = np.flatnonzero(weights.numpy() != 0) if places is None else places
-        ((first, second),) = noise_keys(self.params.seed, stream, [counter])
-        noise = _exponential_on_cpu(_hash(self.ids_of(among).numpy()[left], first, second))
-        return int(left[(weights.numpy()[left] / noise).argmax()])
+    def draw_on_cpu(self, weights: Tensor, stream: Stream, counter: int, places: np.ndarray | None = None) -> int:
+        """`draw` from all ids on a CPU, as a number, of which nobody has to make a tensor."""
+        return _race_on_cpu(weights, noise_keys(self.params.seed, stream, [counter]), self.ids, places)
 
     def scores(self, logits: Tensor, position: int) -> Tensor:
         """What decides the draw at a position before truncation: [1, vocab] logits over temperature plus the noise."""

@@ -140,12 +140,12 @@ def train(args: argparse.Namespace) -> int:
         print(f"hidden states of {done:,} of {total:,} tokens", file=sys.stderr)
     rows = examples(store, args.corpus, args.longest)
     checkpoint = args.work / CHECKPOINT
-    resumes, weights = checkpoint.exists(), None
-    if args.from_head and not resumes:
+    state, weights = read_checkpoint(checkpoint) if checkpoint.exists() else None, None
+    if args.from_head and not state:
         weights, ids = read_head(args.from_head, layers)
     else:
-        ids = drafted_ids(checkpoint, rows, model, tokenizer, args.vocabulary)
-    before = read_checkpoint(checkpoint)["head"] if resumes else weights
+        ids = drafted_ids(checkpoint, state, rows, model, tokenizer, args.vocabulary)
+    before = state["head"] if state else weights
     units = args.mlp if args.mlp is not None else before and mlp_units(before)
     head = new_head(model, ids, len(layers), units)
     if weights:

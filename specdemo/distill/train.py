@@ -264,15 +264,21 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
 
 
 def drafted_ids(
-    checkpoint: Path, examples: Sequence[Example], model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, size: int
+    checkpoint: Path,
+    state: dict[str, Any] | None,
+    examples: Sequence[Example],
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    size: int,
 ) -> Tensor:
     """The draft vocabulary: the checkpoint's where there is one, so that training goes on over a corpus that grew.
 
-    Raises ValueError where that one has another size.
+    state: what `read_checkpoint` found in it, None where there is none. Raises ValueError where its vocabulary has another
+    size.
     """
     vocab_size = model.get_input_embeddings().weight.shape[0]
-    if checkpoint.exists():
-        ids = read_checkpoint(checkpoint)["draft_ids"]
+    if state:
+        ids = state["draft_ids"]
         if len(ids) != min(size, vocab_size):
             raise ValueError(
                 f"{checkpoint} was trained with a draft vocabulary of {len(ids):,} tokens, not {size:,}: ask for as "

@@ -13,7 +13,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from specdemo.decoding.capture import Capture, Recordings, Tell, Work, roomy
+from specdemo.decoding.capture import Capture, Recordings, Tell, Work, roomy, silent
 from specdemo.decoding.captured import CapturedRunner, write_at
 from specdemo.decoding.dice import Dice
 from specdemo.decoding.drafter import Draft, Draw, Pruned
@@ -105,7 +105,7 @@ class CapturedDraws:
 
 
 class CapturedModel(ModelDrafter):
-    """A ModelDrafter whose draws are replays; its runner's forwards should be, too."""
+    """A ModelDrafter whose draws are replays, and its runner's forwards."""
 
     def __init__(self, runner: CapturedRunner, draws: CapturedDraws) -> None:
         super().__init__(runner)
@@ -113,14 +113,12 @@ class CapturedModel(ModelDrafter):
 
     def prepare(self, capacity: int, params: SamplingParams, shared: bool) -> None:
         """Record what a run needs: room for so many tokens, and its way of drawing."""
-        if isinstance(self.runner, CapturedRunner):
-            self.runner.prepare(capacity)
+        self.runner.prepare(capacity)
         self._draws.prepare(params, shared)
 
     def stop_recording(self, why: str) -> None:
         """From now on everything runs as it does without; caches begin anew."""
-        if isinstance(self.runner, CapturedRunner):
-            self.runner.stop_recording(why)
+        self.runner.stop_recording(why)
         self._draws.stop_recording()
 
     def propose(self, gamma: int, draw: Draw) -> Draft:
@@ -144,7 +142,7 @@ class CapturedHead(HeadDrafter):
         weights: HeadWeights,
         capture: Capture,
         longest: int,
-        tell: Tell = lambda fraction, message: None,
+        tell: Tell = silent,
     ) -> None:
         super().__init__(config, weights)
         self._device = weights.embed.device
@@ -266,9 +264,7 @@ class CapturedHead(HeadDrafter):
         return work
 
 
-def captured_model(
-    runner: Runner, capture: Capture, longest: int, tell: Tell = lambda fraction, message: None
-) -> CapturedModel:
+def captured_model(runner: Runner, capture: Capture, longest: int, tell: Tell = silent) -> CapturedModel:
     """A draft model over a lean runner, for drafts of up to `longest` tokens."""
     draws = CapturedDraws(capture, runner.vocab_size, longest, runner.device)
     return CapturedModel(CapturedRunner(runner, capture, FED, tell=tell), draws)

@@ -70,7 +70,7 @@ def loading_arguments(
             f"These weights are stored quantised ({stored}) and cannot be loaded as {precision}: "
             f"ask for {stored} if it is int8 or int4, or take the unquantised model."
         )
-    if stored is Precision.INT4 and double_quantisation and not _stored_double(config):
+    if stored is Precision.INT4 and double_quantisation and not _quantisation(config).get("bnb_4bit_use_double_quant"):
         raise ModelUnavailable(
             "These weights are stored in int4 without double quantisation, and cannot be loaded with it: leave it off, "
             "or take the unquantised model."
@@ -92,10 +92,9 @@ def loading_arguments(
 
 def stored_quantisation(config: PreTrainedConfig) -> str | None:
     """int8, int4 or another method's name, when the stored weights are quantised already."""
-    quantised = getattr(config, "quantization_config", None)
-    if quantised is None:
+    settings = _quantisation(config)
+    if settings is None:
         return None
-    settings = quantised.to_dict() if hasattr(quantised, "to_dict") else quantised
     if not isinstance(settings, dict):
         return "unknown method"
     if settings.get("load_in_8bit"):
@@ -105,11 +104,10 @@ def stored_quantisation(config: PreTrainedConfig) -> str | None:
     return str(settings.get("quant_method", "unknown method"))
 
 
-def _stored_double(config: PreTrainedConfig) -> bool:
-    """Whether weights stored in int4 have quantised scales."""
-    quantised = config.quantization_config
-    settings = quantised.to_dict() if hasattr(quantised, "to_dict") else quantised
-    return bool(settings.get("bnb_4bit_use_double_quant"))
+def _quantisation(config: PreTrainedConfig) -> Any:
+    """What the configuration says of stored weights that are quantised: settings by name, if it is in order."""
+    quantised = getattr(config, "quantization_config", None)
+    return quantised.to_dict() if hasattr(quantised, "to_dict") else quantised
 
 
 def refuse_foreign(title: str, config: PreTrainedConfig) -> None:
