@@ -273,8 +273,8 @@ def drafted_ids(
 ) -> Tensor:
     """The draft vocabulary: the checkpoint's where there is one, so that training goes on over a corpus that grew.
 
-    state: what `read_checkpoint` found in it, None where there is none. Raises ValueError where its vocabulary has another
-    size.
+    state: what `read_checkpoint` found in it, None where there is none. Raises ValueError where its vocabulary has
+    another size.
     """
     vocab_size = model.get_input_embeddings().weight.shape[0]
     if state:
